@@ -1,0 +1,1 @@
+"""The intermediate representation: plain data about a traced program."""

@@ -1,0 +1,210 @@
+"""The program: cells and functions as statement trees, with what the trace knows of each expression beside them.
+
+Statements and expressions are the standard library's own ``ast`` nodes: they print, parse and transform without code of
+ours. Every node that came from source carries an integer ``nid``; ``Facts`` says what was seen there. Passes never change
+a node that they were given: they build new ones (``ms_port.ir.tree.copy``) and a new ``FunctionDef``.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ms_port.ir.flags import Flag, Place
+from ms_port.ir.values import Value
+
+SourceLoc = Place
+"""A place in the person's source."""
+
+
+
+@dataclass(frozen=True, slots=True)
+class CallFact:
+    """One evaluation of a call: what was called, with what, and what came back."""
+
+    callee: Value
+    args: tuple[Value, ...]
+    kwargs: tuple[tuple[str, Value], ...]
+    result: Value
+    mode: str
+    entered: str | None = None
+    """Key of the user function that ran for it, decorators' wrappers skipped; None for torch and builtins."""
+    opaque: bool = False
+    """A user function was called, but what ran inside can't be told from source."""
+    torch_calls: range = range(0)
+    """Indices into ``Program.ledger`` of the torch calls made inside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What was seen at the nodes of one function, over all its activations."""
+
+    activations: int
+    ran: Mapping[int, frozenset[str]]
+    """nid of a statement -> modes in which it began."""
+    values: Mapping[int, tuple[Value, ...]]
+    calls: Mapping[int, tuple[CallFact, ...]]
+    parameters: Mapping[str, tuple[Value, ...]]
+    """On entry, one for each activation."""
+    closure: Mapping[str, tuple[Value, ...]]
+    effects: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    """In a constructor: nid of a statement -> names that it added to or changed in the module."""
+    statics: Mapping[int, Value] = field(default_factory=dict)
+    """nid of a Name or Attribute that never ran -> what it resolves to by name alone."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FunctionDef:
+    """A function, method or property getter as a statement tree."""
+
+    key: str
+    """``module:qualname``; unique in the program."""
+    name: str
+    node: ast.FunctionDef
+    """Name, parameters, annotations and decorators as they will be written."""
+    body: tuple[ast.stmt, ...]
+    facts: Facts
+    loc: SourceLoc
+    owner: str | None = None
+    """Class in whose body it is defined."""
+    kind: str = "function"
+    """``function``, ``method``, ``static``, ``class``, ``property``."""
+    comments: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    """Line in ``loc.file`` -> the comment lines directly above it."""
+    during_init: bool = False
+    """Ran only while the model was built: ordinary Python, not graph code."""
+    docstring: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CellDef:
+    """One source class, or one of the torch layers written out."""
+
+    key: str
+    """``module.qualname`` of the class."""
+    name: str
+    bases: tuple[str, ...]
+    """Keys of the bases: a user class, ``torch.nn.Module``, ``torch.nn.Sequential`` ..."""
+    methods: tuple[FunctionDef, ...]
+    attributes: tuple[ast.stmt, ...]
+    """Class-level assignments of literals that something reads."""
+    docstring: str | None
+    loc: SourceLoc
+    instances: tuple[str, ...]
+    """Dotted names of its instances in the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleInstance:
+    """One module of the model's tree."""
+
+    path: str
+    cls: str
+    is_torch: bool
+    attributes: tuple[tuple[str, Value], ...] = ()
+    """Literals: of a torch layer by its constructor's parameters, of a user class all that ``__dict__`` holds."""
+    arguments: tuple[tuple[str, Value], ...] = ()
+    """Constructor arguments as seen."""
+    children: tuple[tuple[str, str], ...] = ()
+    """(attribute, path) of its children; shared modules appear under their first path."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterInstance:
+    """A parameter or buffer of the model."""
+
+    path: str
+    shape: tuple[int, ...]
+    dtype: str
+    kind: str
+    """``parameter``, ``buffer``, ``buffer (not persistent)``."""
+    trainable: bool
+    tied_to: str | None = None
+    """Path of the first name of the same tensor."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """One outermost torch call of the trace."""
+
+    index: int
+    api: str
+    args: tuple[Value, ...]
+    kwargs: tuple[tuple[str, Value], ...]
+    result: Value
+    mode: str
+    loc: SourceLoc
+    writes: frozenset[int] = frozenset()
+    """Storages that the call wrote to."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputSpec:
+    """One tensor argument of the root's forward (containers are flattened by dotted name)."""
+
+    name: str
+    value: Value
+    keyword: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """A statement or argument left out of the port, with the reason; listed in the report."""
+
+    function: str
+    loc: SourceLoc
+    text: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stub:
+    """An op that has no lowering: a function in ``fixes.py`` that a person fills in."""
+
+    name: str
+    api: str
+    parameters: tuple[str, ...]
+    loc: SourceLoc
+    source: str
+    reason: str
+    is_cell: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """A whole model, before or after a pass."""
+
+    name: str
+    root: str
+    """Key of the root's class."""
+    cells: Mapping[str, CellDef]
+    functions: Mapping[str, FunctionDef]
+    """Free functions by key."""
+    modules: Mapping[str, ModuleInstance]
+    parameters: Mapping[str, ParameterInstance]
+    inputs: tuple[InputSpec, ...]
+    outputs: Mapping[str, Value]
+    """Mode -> what the root returned."""
+    ledger: tuple[LedgerEntry, ...]
+    factory: FunctionDef | None = None
+    """The factory where it is a user function; None where the root's class is called."""
+    factory_arguments: tuple[tuple[str, Value], ...] = ()
+    constants: Mapping[str, ast.stmt] = field(default_factory=dict)
+    """Module-level definitions that the code reads, by name."""
+    configs: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
+    """Class of a config object -> the fields read."""
+    docstring: str | None = None
+    flags: tuple[Flag, ...] = ()
+    drops: tuple[Drop, ...] = ()
+    loaded_buffers: frozenset[str] = frozenset()
+    """Buffers that torch does not save and the port does not compute: they come with the weights."""
+    stubs: tuple[Stub, ...] = ()
+    """Ops that a person has to write, in fixes.py."""
+    op_functions: frozenset[str] = frozenset()
+    """Names used from op_maps/functions."""
+
+    def __str__(self) -> str:
+        from ms_port.ir.printer import render
+
+        return render(self)
