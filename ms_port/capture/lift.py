@@ -1,0 +1,339 @@
+"""From a recording of live objects to the IR's program."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import types
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+
+from ms_port.capture.abstract import Abstractor, canonical_class, is_torch_module
+from ms_port.capture.class_source import class_attributes, class_loc
+from ms_port.capture.layout import comments_above, keep_number_texts
+from ms_port.capture.recording import Activation, CallRecord, FunctionRecord, Recording, TorchCall
+from ms_port.capture.statics import resolve_statics
+from ms_port.ir.program import (
+    CallFact,
+    CellDef,
+    Facts,
+    FunctionDef,
+    InputSpec,
+    LedgerEntry,
+    ModuleInstance,
+    ParameterInstance,
+    Program,
+    SourceLoc,
+)
+from ms_port.ir.values import TensorValue, Value
+
+
+def lift(recording: Recording, name: str) -> Program:
+    """Build the program of a recording: every executed user function with its facts, grouped by class."""
+    return _Lift(recording).program(name)
+
+
+def effective(activation: Activation) -> Activation:
+    """The activation behind decorators' wrappers: a wrapper returns the very object that the inner call returned."""
+    while True:
+        inner = [c for c in activation.children if c.result is activation.result and not c.raised]
+        if activation.result is None or not inner or not _is_wrapper(activation.function):
+            return activation
+        activation = inner[-1]
+
+
+def _is_wrapper(function: FunctionRecord) -> bool:
+    flags = function.code.co_flags
+    takes_all = bool(flags & inspect.CO_VARARGS) and bool(flags & inspect.CO_VARKEYWORDS)
+    return takes_all and "<locals>" in function.qualname or hasattr(function.function, "__wrapped__")
+
+
+class _Lift:
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._abstract = Abstractor(recording)
+        self._keys: dict[int, str] = {}
+        self._owners: dict[int, type | None] = {}
+        used: dict[str, int] = defaultdict(int)
+        for function in recording.functions:
+            module = _module_of(function)
+            key = f"{module}:{function.qualname}"
+            used[key] += 1
+            self._keys[function.index] = key if used[key] == 1 else f"{key}#{used[key]}"
+            self._owners[function.index] = _owner(function)
+
+    def program(self, name: str) -> Program:
+        recording, model = self._recording, self._recording.model
+        functions = [self._function(f) for f in recording.functions if f.activations and self._wanted(f)]
+        by_owner: dict[str, list[FunctionDef]] = defaultdict(list)
+        free: dict[str, FunctionDef] = {}
+        for function in functions:
+            if function.owner is None:
+                free[function.key] = function
+            else:
+                by_owner[function.owner].append(function)
+        root = canonical_class(type(model))
+        factory = self._factory(free)
+        return Program(
+            name=name,
+            root=root,
+            cells=self._cells(by_owner),
+            functions={k: f for k, f in free.items() if f is not factory},
+            modules=dict(self._modules()),
+            parameters=dict(self._parameters()),
+            inputs=tuple(self._inputs()),
+            outputs={mode: self._abstract(value) for mode, value in recording.outputs.items()},
+            ledger=tuple(map(self._ledger_entry, recording.torch_calls)),
+            factory=factory,
+            factory_arguments=tuple((k, self._abstract(v)) for k, v in recording.factory_arguments.items()),
+            docstring=inspect.getdoc(inspect.getmodule(type(model)) or model) or None,
+        )
+
+    def _wanted(self, function: FunctionRecord) -> bool:
+        return isinstance(function.tree, ast.FunctionDef) and function.name != "<lambda>"
+
+    def _factory(self, free: Mapping[str, FunctionDef]) -> FunctionDef | None:
+        root = self._recording.roots.get("init")
+        if root is None or isinstance(self._recording.factory, type):
+            return None
+        return free.get(self._keys[effective(root).function.index])
+
+    # --- functions ----------------------------------------------------------------------------------------------
+
+    def _function(self, record: FunctionRecord) -> FunctionDef:
+        assert isinstance(record.tree, ast.FunctionDef)
+        owner = self._owners[record.index]
+        body = record.tree.body
+        docstring = ast.get_docstring(record.tree, clean=True)
+        keep_number_texts(record)
+        facts = self._facts(record)
+        return FunctionDef(
+            key=self._keys[record.index],
+            name=record.tree.name,
+            node=record.tree,
+            body=tuple(body[1:] if docstring is not None else body),
+            facts=facts,
+            loc=SourceLoc(record.file, record.tree.lineno),
+            owner=canonical_class(owner) if owner is not None else None,
+            kind=_kind(record, owner),
+            comments=comments_above(record),
+            during_init=all(a.mode == "init" for a in record.activations),
+            docstring=docstring,
+        )
+
+    def _facts(self, record: FunctionRecord) -> Facts:
+        ran: dict[int, set[str]] = defaultdict(set)
+        values: dict[int, list[Value]] = defaultdict(list)
+        calls: dict[int, list[CallFact]] = defaultdict(list)
+        parameters: dict[str, list[Value]] = defaultdict(list)
+        closure: dict[str, list[Value]] = defaultdict(list)
+        effects: dict[int, set[str]] = defaultdict(set)
+        for activation in record.activations:
+            for nid in activation.statements:
+                ran[nid].add(activation.mode)
+            for nid, seen in activation.values.items():
+                values[nid].extend(map(self._abstract, seen))
+            for nid, records in activation.calls.items():
+                calls[nid].extend(self._call(call, activation.mode) for call in records)
+            for name, value in activation.arguments.items():
+                parameters[name].append(self._abstract(value))
+            for name, value in activation.closure.items():
+                closure[name].append(self._abstract(value))
+            for nid, names in activation.effects.items():
+                effects[nid] |= names
+        return Facts(
+            activations=len(record.activations),
+            ran={k: frozenset(v) for k, v in ran.items()},
+            values={k: tuple(v) for k, v in values.items()},
+            calls={k: tuple(v) for k, v in calls.items()},
+            parameters={k: tuple(v) for k, v in parameters.items()},
+            closure={k: tuple(v) for k, v in closure.items()},
+            effects={k: frozenset(v) for k, v in effects.items()},
+            statics=resolve_statics(record, values.keys(), self._abstract),
+        )
+
+    def _call(self, call: CallRecord, mode: str) -> CallFact:
+        entered, opaque = self._entered(call)
+        return CallFact(
+            callee=self._abstract(call.callee),
+            args=tuple(map(self._abstract, call.args)),
+            kwargs=tuple((k, self._abstract(v)) for k, v in call.kwargs.items()),
+            result=self._abstract(call.result),
+            mode=mode,
+            entered=entered,
+            opaque=opaque,
+            torch_calls=range(call.start, call.stop),
+        )
+
+    def _entered(self, call: CallRecord) -> tuple[str | None, bool]:
+        """Key of the user function that the call ran, and whether what ran can't be told from source."""
+        target = _target(call.callee)
+        if target is None or is_torch_module(target.__module__):
+            return None, False
+        codes = set(_codes(target))
+        for child in call.children:
+            if child.function.code in codes or child.code in codes:
+                return self._keys[effective(child).function.index], False
+        return None, True
+
+    # --- the model ----------------------------------------------------------------------------------------------
+
+    def _cells(self, by_owner: Mapping[str, list[FunctionDef]]) -> dict[str, CellDef]:
+        instances: dict[type, list[str]] = defaultdict(list)
+        for path, module in self._recording.model.named_modules():
+            instances[type(module)].append(path)
+        classes: dict[str, type] = {}
+        for cls in [*instances, *(o for o in self._owners.values() if o is not None)]:
+            if issubclass(cls, torch.nn.Module):
+                for base in reversed(cls.__mro__):
+                    if issubclass(base, torch.nn.Module) and not is_torch_module(base.__module__):
+                        classes.setdefault(canonical_class(base), base)
+        mixins = {canonical_class(o): o for o in self._owners.values() if o and not issubclass(o, torch.nn.Module)}
+        cells = {}
+        for key, cls in {**mixins, **classes}.items():
+            cells[key] = CellDef(
+                key=key,
+                name=cls.__name__,
+                bases=tuple(canonical_class(b) for b in cls.__bases__),
+                methods=tuple(by_owner.get(key, ())),
+                attributes=tuple(class_attributes(cls)),
+                docstring=inspect.cleandoc(cls.__doc__) if cls.__dict__.get("__doc__") else None,
+                loc=class_loc(cls),
+                instances=tuple(instances.get(cls, ())),
+            )
+        return cells
+
+    def _modules(self) -> Iterable[tuple[str, ModuleInstance]]:
+        for path, module in self._recording.model.named_modules():
+            cls = type(module)
+            torch_own = is_torch_module(cls.__module__)
+            arguments = self._recording.module_arguments.get(id(module))
+            children = tuple(
+                (name, self._abstract.path(child) or "") for name, child in module._modules.items() if child is not None
+            )
+            yield (
+                path,
+                ModuleInstance(
+                    path=path,
+                    cls=canonical_class(cls),
+                    is_torch=torch_own,
+                    attributes=tuple(self._held(module, torch_own)),
+                    arguments=tuple((k, self._abstract(v)) for k, v in arguments.arguments.items()) if arguments else (),
+                    children=children,
+                ),
+            )
+
+    def _held(self, module: torch.nn.Module, torch_own: bool) -> Iterable[tuple[str, Value]]:
+        if not torch_own:
+            skip = set(torch.nn.Module().__dict__)
+            held = {k: v for k, v in module.__dict__.items() if k not in skip}
+        else:
+            held = _layer_attributes(module)
+        return ((k, self._abstract(v)) for k, v in held.items() if not isinstance(v, torch.nn.Module))
+
+    def _parameters(self) -> Iterable[tuple[str, ParameterInstance]]:
+        first: dict[int, str] = {}
+        model = self._recording.model
+        persistent = set(model.state_dict())
+        named = [(n, p, "parameter") for n, p in model.named_parameters(remove_duplicate=False)]
+        named += [(n, b, "buffer") for n, b in model.named_buffers(remove_duplicate=False)]
+        for name, tensor, kind in named:
+            owner = first.setdefault(id(tensor), name)
+            dtype = str(tensor.dtype).removeprefix("torch.")
+            if kind == "buffer" and name not in persistent:
+                kind = "buffer (not persistent)"
+            yield (
+                name,
+                ParameterInstance(
+                    name, tuple(tensor.shape), dtype, kind, tensor.requires_grad, owner if owner != name else None
+                ),
+            )
+
+    def _inputs(self) -> Iterable[InputSpec]:
+        for name, value in self._recording.inputs.items():
+            yield InputSpec(name, self._abstract(value))
+
+    def _ledger_entry(self, call: TorchCall) -> LedgerEntry:
+        return LedgerEntry(
+            index=call.index,
+            api=call.name,
+            args=tuple(map(self._abstract, call.args)),
+            kwargs=tuple((k, self._abstract(v)) for k, v in call.kwargs.items()),
+            result=self._abstract(call.result),
+            mode=call.mode,
+            loc=SourceLoc(call.file, call.line),
+            writes=frozenset(v.storage for v in map(self._abstract, call.writes) if isinstance(v, TensorValue)),
+        )
+
+
+def _layer_attributes(module: torch.nn.Module) -> dict[str, Any]:
+    """What a torch layer holds: plain attributes; a parameter or buffer as True, as None where it has none."""
+    skip = set(torch.nn.Module().__dict__)
+    held: dict[str, Any] = {k: v for k, v in module.__dict__.items() if k not in skip and not k.startswith("__")}
+    for name, tensor in [*module._parameters.items(), *module._buffers.items()]:
+        held[name] = None if tensor is None else True
+    return held
+
+
+def _target(callee: Any) -> types.FunctionType | None:
+    """The Python function that a call enters."""
+    if isinstance(callee, torch.nn.Module):
+        callee = type(callee).forward
+    elif isinstance(callee, type):
+        callee = callee.__init__  # type: ignore[misc]
+    elif hasattr(callee, "func") and hasattr(callee, "keywords"):
+        return _target(callee.func)
+    callee = getattr(callee, "__func__", callee)
+    return callee if isinstance(callee, types.FunctionType) else None
+
+
+def _codes(function: types.FunctionType) -> Iterable[types.CodeType]:
+    seen: Any = function
+    while isinstance(seen, types.FunctionType):
+        yield seen.__code__
+        seen = getattr(seen, "__wrapped__", None)
+
+
+def _module_of(record: FunctionRecord) -> str:
+    outer = record
+    while outer.function is None and outer.outer is not None:
+        outer = outer.outer
+    return outer.function.__module__ if outer.function is not None else "?"
+
+
+def _owner(record: FunctionRecord) -> type | None:
+    """The class in whose body the function is defined, found from its activations or by name."""
+    if record.outer is not None or "." not in record.qualname:
+        return None
+    for activation in record.activations:
+        for cls in type(activation.self).__mro__ if activation.self is not None else ():
+            if any(record.code in _member_codes(member) for member in cls.__dict__.values()):
+                return cls
+    function = record.function
+    scope: Any = getattr(function, "__globals__", {})
+    for part in record.qualname.split(".")[:-1]:
+        scope = scope.get(part) if isinstance(scope, dict) else getattr(scope, part, None)
+    return scope if isinstance(scope, type) else None
+
+
+def _member_codes(member: Any) -> set[types.CodeType]:
+    if isinstance(member, property):
+        member = member.fget
+    member = getattr(member, "__func__", member)
+    return set(_codes(member)) if isinstance(member, types.FunctionType) else set()
+
+
+def _kind(record: FunctionRecord, owner: type | None) -> str:
+    if owner is None:
+        return "function"
+    for member in owner.__dict__.values():
+        if record.code in _member_codes(member):
+            if isinstance(member, property):
+                return "property"
+            if isinstance(member, staticmethod):
+                return "static"
+            return "class" if isinstance(member, classmethod) else "method"
+    return "method"
