@@ -1,0 +1,108 @@
+"""Dead code: locals that nothing reads, attributes that nothing reads."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ms_port.ir.program import FunctionDef, Program
+from ms_port.ir.tree import copy, is_self_attribute, names_read
+from ms_port.passes.rewrite import all_functions, map_functions
+
+_PURE = frozenset("range len int float bool str tuple list dict zip enumerate max min sum abs round sorted isinstance".split())
+
+
+def drop_dead(program: Program) -> Program:
+    """Remove assignments to locals and attributes that nothing reads, until nothing is left to remove."""
+    kept = _kept_attributes(program)
+    return map_functions(program, lambda function: _clean(function, kept))
+
+
+def _kept_attributes(program: Program) -> frozenset[str]:
+    """Attributes that are read somewhere, or that are children, parameters or buffers of the model."""
+    read: set[str] = set()
+    for function in all_functions(program):
+        for statement in function.body:
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+                    read.add(node.attr)
+                elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
+                    read |= {a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)}
+    children = {name for module in program.modules.values() for name, _ in module.children}
+    tensors = {path.rpartition(".")[2] for path in program.parameters}
+    return frozenset(read | children | tensors)
+
+
+def _clean(function: FunctionDef, kept: frozenset[str]) -> FunctionDef:
+    body = [copy(s) for s in function.body]
+    while True:
+        read = names_read(body)
+        cleaned, changed = _block(body, read, kept, function.during_init)
+        body = cleaned
+        if not changed:
+            return replace(function, body=tuple(body))
+
+
+def _block(
+    statements: Sequence[ast.stmt], read: set[str], kept: frozenset[str], host: bool
+) -> tuple[list[ast.stmt], bool]:
+    result: list[ast.stmt] = []
+    changed = False
+    for statement in statements:
+        if _is_dead(statement, read, kept, host):
+            changed = True
+            continue
+        if isinstance(statement, ast.If | ast.For | ast.While):
+            statement.body, one = _block(statement.body, read, kept, host)
+            statement.orelse, two = _block(statement.orelse, read, kept, host)
+            changed = changed or one or two
+            if not statement.body and not statement.orelse:
+                changed = True
+                continue
+            if not statement.body:
+                if isinstance(statement, ast.If):
+                    from ms_port.passes.prune import negate
+
+                    statement.test, statement.body, statement.orelse = negate(statement.test), statement.orelse, []
+                else:
+                    changed = True
+                    continue
+        result.append(statement)
+        if isinstance(statement, ast.Return | ast.Raise | ast.Continue | ast.Break):
+            break
+    return result, changed
+
+
+def _is_dead(statement: ast.stmt, read: set[str], kept: frozenset[str], host: bool) -> bool:
+    if isinstance(statement, ast.Assign):
+        targets = statement.targets
+    elif isinstance(statement, ast.AnnAssign | ast.AugAssign):
+        targets = [statement.target]
+    else:
+        return False
+    value = statement.value
+    parts = [part for target in targets for part in (target.elts if isinstance(target, ast.Tuple) else [target])]
+    if host and value is not None and not _is_pure(value):
+        return False
+    for part in parts:
+        if isinstance(part, ast.Name):
+            if part.id in read:
+                return False
+        elif is_self_attribute(part):
+            assert isinstance(part, ast.Attribute)
+            if part.attr in kept:
+                return False
+        else:
+            return False
+    return True
+
+
+def _is_pure(value: ast.expr) -> bool:
+    """Whether leaving the expression out of a constructor changes nothing: it makes no layer and draws nothing."""
+    for node in ast.walk(value):
+        if isinstance(node, ast.Call):
+            root = ast.unparse(node.func)
+            if not (root in _PURE or root.startswith(("np.", "math.")) or root == "getattr"):
+                return False
+    return True

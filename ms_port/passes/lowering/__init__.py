@@ -1,0 +1,203 @@
+"""Lowering: every statement and call in MindSpore's terms, from the root outward; what nothing refers to is left out."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from ms_port.ir.flags import Flag, Place
+from ms_port.ir.program import CellDef, Drop, FunctionDef, Program, Stub
+from ms_port.ir.values import Literal
+from ms_port.opmap import OpMap
+from ms_port.passes.lowering.functions import lower_function, unsupported_function
+from ms_port.passes.lowering.held import held_init, held_module
+from ms_port.passes.lowering.scope import Untranslatable, Work
+
+__all__ = ["Stub", "lower_program"]
+
+
+def lower_program(program: Program, opmap: OpMap) -> Program:
+    """The program in MindSpore's terms: its cells, functions, constants and stubs."""
+    work = Work(program, opmap)
+    root = _method(program, program.root, "forward")
+    if root is None:
+        raise Untranslatable(ast.Pass(), f"the source of {program.root}.forward is not there")
+    work.cells.add(program.root)
+    work.active.add(root.key)
+    try:
+        work.lowered[root.key] = lower_function(work, root, root=True)
+    except Untranslatable as error:
+        work.lowered[root.key] = unsupported_function(work, root, error)
+    work.active.discard(root.key)
+    factory = _lower_factory(work)
+    inits = _lower_constructors(work)
+    return _assemble(work, factory, inits)
+
+
+def _method(program: Program, cls: str, name: str) -> FunctionDef | None:
+    """A method by its name, looked up along the bases."""
+    cell = program.cells.get(cls)
+    if cell is None:
+        return None
+    own = next((m for m in cell.methods if m.name == name), None)
+    if own is not None:
+        return own
+    found = (_method(program, base, name) for base in cell.bases)
+    return next((m for m in found if m is not None), None)
+
+
+def _lower_factory(work: Work) -> FunctionDef:
+    """``build_model``: the person's factory, or the root's class with the arguments seen."""
+    program = work.program
+    if program.factory is not None:
+        try:
+            lowered = lower_function(work, program.factory)
+            summary = (lowered.docstring or "The model as it was converted.").split("\n\n")[0].replace("\n", " ")
+            return replace(lowered, name="build_model", node=_renamed(lowered.node), docstring=summary)
+        except Untranslatable as error:
+            work.drops.append(Drop(program.factory.key, program.factory.loc, program.factory.name, error.reason))
+    body: ast.expr
+    try:
+        body = _root_call(work)
+    except Untranslatable as error:
+        if (init := _method(program, program.root, "__init__")) is not None:
+            _note_held(work, init, error)
+        work.held.add(program.root)
+        body = held_module(work, "")
+    cell = program.cells[program.root]
+    returns = ast.Name(cell.name, ast.Load())
+    node = ast.FunctionDef("build_model", ast.arguments([], [], None, [], [], None, []), [], [], returns, lineno=0)
+    from ms_port.passes.lowering.held import EMPTY_FACTS
+
+    return FunctionDef(
+        key="build_model",
+        name="build_model",
+        node=node,
+        body=(ast.Return(body),),
+        facts=EMPTY_FACTS,
+        loc=cell.loc,
+        during_init=True,
+        docstring="The model as it was converted.",
+    )
+
+
+def _renamed(node: ast.FunctionDef) -> ast.FunctionDef:
+    return ast.FunctionDef(
+        "build_model", node.args, [], [], node.returns, lineno=getattr(node, "lineno", 0)
+    )
+
+
+def _root_call(work: Work) -> ast.expr:
+    """``Root(arguments as seen)``. Raises Untranslatable where an argument is no literal."""
+    from ms_port.passes.lowering.configs import argument_value
+
+    program = work.program
+    module = program.modules[""]
+    init = _method(program, program.root, "__init__")
+    if init is None or not init.during_init:
+        raise Untranslatable(ast.Pass(), "the root arrived built")
+    work.need(init.key)
+    given = dict(program.factory_arguments) if program.factory is None else dict(module.arguments)
+    given = given or {k: v for k, v in module.arguments if not isinstance(v, Literal)}
+    keywords = []
+    for name, value in given.items():
+        keywords.append(ast.keyword(name, argument_value(work, value)))
+    call = ast.Call(ast.Name(program.cells[program.root].name, ast.Load()), [], keywords)
+    call.callees = (init.key,)  # type: ignore[attr-defined]
+    return call
+
+
+def _lower_constructors(work: Work) -> dict[str, FunctionDef]:
+    """Every needed class has a constructor: its own, or one from what its instances hold."""
+    done: dict[str, FunctionDef] = {}
+    while todo := [c for c in sorted(work.cells) if c not in done and work.program.cells[c].instances]:
+        for cls in todo:
+            done[cls] = _constructor(work, cls)
+            _lower_forward(work, cls)
+    return {cls: init for cls, init in done.items() if init is not _NONE}
+
+
+def _lower_forward(work: Work, cls: str) -> None:
+    """The forward of a class that only torch's containers call. What can't be kept raises, at its place, in the port."""
+    forward = _method(work.program, cls, "forward")
+    if forward is None or forward.during_init or forward.key in work.lowered:
+        return
+    try:
+        work.need(forward.key)
+    except Untranslatable as error:
+        work.lowered[forward.key] = unsupported_function(work, forward, error)
+
+
+_NONE = FunctionDef.__new__(FunctionDef)
+
+
+def _constructor(work: Work, cls: str) -> FunctionDef:
+    init = _method(work.program, cls, "__init__")
+    if cls not in work.held:
+        if init is None and _base_constructs(work.program, cls):
+            return _NONE
+        if init is not None and init.during_init:
+            try:
+                work.need(init.key)
+                return work.lowered[init.key] if init.owner == cls else _NONE
+            except Untranslatable as error:
+                _note_held(work, init, error)
+    work.held.add(cls)
+    return held_init(work, cls)
+
+
+def _note_held(work: Work, init: FunctionDef, error: Untranslatable) -> None:
+    """Say why a class's own constructor was not kept."""
+    work.flags.append(
+        Flag(
+            rule="MSP105",
+            severity="info",
+            message=f"the constructor of {init.owner} is written from what its instances hold: {error.reason}",
+            module=init.owner,
+            source=Place(init.loc.file, getattr(error.node, "lineno", init.loc.line)),
+            advice="It builds this configuration; for another one convert again.",
+        )
+    )
+
+
+def _base_constructs(program: Program, cls: str) -> bool:
+    """Whether a class without a constructor of its own is a torch container (Sequential and kin), whose base makes it."""
+    cell = program.cells[cls]
+    return any(b.startswith("torch.nn.") and b != "torch.nn.Module" for b in cell.bases) or any(
+        _base_constructs(program, b) for b in cell.bases if b in program.cells
+    )
+
+
+def _assemble(work: Work, factory: FunctionDef, inits: dict[str, FunctionDef]) -> Program:
+    program = work.program
+    cells: dict[str, CellDef] = {}
+    for key, cell in program.cells.items():
+        methods = [work.lowered[m.key] for m in cell.methods if m.key in work.lowered and m.name != "__init__"]
+        init = inits.get(key) or next(
+            (work.lowered[m.key] for m in cell.methods if m.name == "__init__" and m.key in work.lowered), None
+        )
+        if key not in work.cells and not methods and init is None:
+            continue
+        attributes = tuple(a for a in cell.attributes if _is_read(work, key, a))
+        own = ([init] if init is not None else []) + methods
+        cells[key] = replace(cell, methods=tuple(own), attributes=attributes)
+    functions = {k: work.lowered[k] for k in program.functions if k in work.lowered}
+    return replace(
+        program,
+        cells=cells,
+        functions={**functions, **work.generated},
+        factory=factory,
+        constants=dict(work.constants),
+        configs={k: dict(v) for k, v in work.config_fields.items()},
+        flags=(*program.flags, *work.flags),
+        drops=(*program.drops, *work.drops),
+        op_functions=frozenset(work.op_functions),
+        stubs=tuple(work.stubs.values()),
+    )
+
+
+def _is_read(work: Work, cls: str, statement: ast.stmt) -> bool:
+    targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+    return any(isinstance(t, ast.Name) and (cls, t.id) in work.class_attributes for t in targets)
+
+

@@ -1,0 +1,134 @@
+"""Calls of Python's own functions and of containers' methods: they stay, where GRAPH_MODE knows them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from ms_port.ir.program import CallFact
+from ms_port.ir.tree import literal
+from ms_port.ir.values import ClassValue, Literal, ModuleValue, ObjectValue, SequenceValue, TensorValue, holds_tensor
+from ms_port.passes.lowering.expressions import lower
+from ms_port.passes.lowering.scope import Scope, Untranslatable, same
+
+GRAPH_BUILTINS = frozenset(
+    "abs all any bool dict enumerate float int isinstance len list map max min pow range reversed round "
+    "slice str sum tuple zip".split()
+)
+HOST_BUILTINS = GRAPH_BUILTINS | frozenset("callable divmod filter format getattr hasattr iter next print set setattr sorted type".split())
+_CONTAINERS = ("list", "dict", "str", "tuple", "set", "collections", "builtins.list", "builtins.dict", "builtins.str")
+_GRAPH_METHODS = frozenset("append keys values items get format join split lower upper startswith endswith".split())
+
+
+def lower_builtin(scope: Scope, node: ast.Call, facts: Sequence[CallFact], name: str) -> ast.expr:
+    """A builtin function, a container method or a function of ``math``."""
+    short = name.removeprefix("builtins.")
+    if name == "collections.OrderedDict" and scope.host:
+        return _rebuilt(scope, node, ast.Name("OrderedDict", ast.Load()))
+    if short in ("isinstance", "issubclass"):
+        return _isinstance(scope, node)
+    if short == "getattr":
+        return _getattr(scope, node, facts)
+    if short == "float" and _is_tensor_argument(facts) or short in ("int", "bool") and _is_tensor_argument(facts):
+        raise Untranslatable(node, f"`{ast.unparse(node)}` reads a tensor's value")
+    allowed = HOST_BUILTINS if scope.host else GRAPH_BUILTINS
+    if isinstance(node.func, ast.Name) and short in allowed and node.func.id == short:
+        return _rebuilt(scope, node, ast.Name(short, ast.Load()))
+    if name.startswith("math."):
+        return _rebuilt(scope, node, lower(scope, node.func))
+    if name.startswith("itertools.") and scope.host or name.startswith("copy.") and scope.host:
+        return _copied(scope, node, name)
+    if name.startswith("numpy") and scope.host:
+        return _rebuilt(scope, node, lower(scope, node.func))
+    if isinstance(node.func, ast.Attribute) and _is_container_method(name):
+        return _container_method(scope, node, facts)
+    raise Untranslatable(node, f"`{name}` has no counterpart in the port")
+
+
+def _rebuilt(scope: Scope, node: ast.Call, func: ast.expr) -> ast.Call:
+    args = [lower(scope, a) for a in node.args]
+    return ast.Call(func, args, [ast.keyword(k.arg, lower(scope, k.value)) for k in node.keywords])
+
+
+def _is_tensor_argument(facts: Sequence[CallFact]) -> bool:
+    return any(f.args and isinstance(f.args[0], TensorValue) for f in facts)
+
+
+def _is_container_method(name: str) -> bool:
+    owner = name.rpartition(".")[0]
+    return owner in _CONTAINERS or owner in ("OrderedDict", "defaultdict", "odict_iterator")
+
+
+def _container_method(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
+    assert isinstance(node.func, ast.Attribute)
+    method = node.func.attr
+    if not scope.host and method not in _GRAPH_METHODS:
+        tensors = any(holds_tensor(v) for v in scope.values(node.func.value)) or holds_tensor(facts[0].result)
+        if tensors:
+            raise Untranslatable(node, f"`.{method}` of a container of tensors loses gradients in GRAPH_MODE")
+    return _rebuilt(scope, node, ast.Attribute(lower(scope, node.func.value), method, ast.Load()))
+
+
+def _copied(scope: Scope, node: ast.Call, name: str) -> ast.expr:
+    if name in ("copy.copy", "copy.deepcopy") and node.args:
+        values = scope.values(node.args[0])
+        if values and isinstance(values[0], Literal | ObjectValue | SequenceValue):
+            return lower(scope, node.args[0])
+        raise Untranslatable(node, "a copied module")
+    return _rebuilt(scope, node, lower(scope, node.func))
+
+
+def _isinstance(scope: Scope, node: ast.Call) -> ast.expr:
+    """``isinstance(m, nn.Linear)``: the class becomes MindSpore's; other classes decide by value."""
+    constant = scope.constant(node)
+    subject = scope.values(node.args[0])
+    if not scope.host and constant is not None:
+        return constant
+    if subject and all(isinstance(v, ModuleValue) for v in subject):
+        classes = node.args[1].elts if isinstance(node.args[1], ast.Tuple) else [node.args[1]]
+        kept = [c for cls in classes if (c := _module_class(scope, cls)) is not None]
+        if kept:
+            argument = kept[0] if len(kept) == 1 else ast.Tuple(kept, ast.Load())
+            return ast.Call(ast.Name("isinstance", ast.Load()), [lower(scope, node.args[0]), argument], [])
+    if constant is not None and not (subject and isinstance(subject[0], Literal)):
+        return constant
+    return _rebuilt(scope, node, ast.Name("isinstance", ast.Load()))
+
+
+def _module_class(scope: Scope, node: ast.expr) -> ast.expr | None:
+    """The MindSpore class of one entry; None where the model has no such layer and the port no such class."""
+    values = scope.values(node)
+    value = values[0] if values else None
+    if not isinstance(value, ClassValue):
+        return None
+    row = scope.work.opmap.row(value.name)
+    if value.name == "torch.nn.Module":
+        return ast.Attribute(ast.Name("nn", ast.Load()), "Cell", ast.Load())
+    if value.name in scope.work.program.cells:
+        if value.name in scope.work.cells:
+            return ast.Name(scope.work.program.cells[value.name].name, ast.Load())
+        return None
+    if row is None:
+        return None
+    cell = row.cell
+    if cell is None:
+        return None
+    scope.work.op_functions |= {cell} if "." not in cell else set()
+    return ast.parse(cell, mode="eval").body
+
+
+def _getattr(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
+    """``getattr(obj, "name")`` with a constant name is the attribute."""
+    names = [f.args[1] for f in facts if len(f.args) > 1]
+    subject = facts[0].args[0] if facts[0].args else None
+    if same(names) and isinstance(names[0], Literal) and isinstance(names[0].value, str):
+        result = facts[0].result
+        if isinstance(subject, ObjectValue) and subject.kind == "config" and isinstance(result, Literal):
+            owner = lower(scope, node.args[0])
+            scope.work.config_fields[subject.cls][names[0].value] = result
+            return ast.Attribute(owner, names[0].value, ast.Load())
+        if isinstance(subject, ModuleValue) and (isinstance(result, ModuleValue) or scope.host):
+            return ast.Attribute(lower(scope, node.args[0]), names[0].value, ast.Load())
+    if isinstance(subject, ModuleValue):
+        return ast.Call(ast.Name("getattr", ast.Load()), [lower(scope, a) for a in node.args], [])
+    raise Untranslatable(node, f"`{ast.unparse(node)}` reads {literal('an object that the port lacks')}")

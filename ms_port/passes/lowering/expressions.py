@@ -1,0 +1,200 @@
+"""Expressions: the source's own text, with what the output lacks replaced.
+
+Text stays unless it is illegal in a graph or reads something that the output does not have. Nothing is folded merely
+because its value happened to be constant.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from ms_port.ir.tree import copy, literal
+from ms_port.ir.values import DType, ModuleValue, ObjectValue, TensorValue, holds_tensor
+from ms_port.passes.lowering.names import lower_attribute, lower_name, of_value
+from ms_port.passes.lowering.scope import Scope, Untranslatable, same, truth
+
+
+def lower(scope: Scope, node: ast.expr) -> ast.expr:
+    """The expression as it stands in the output. Raises Untranslatable."""
+    handler = _HANDLERS.get(type(node))
+    try:
+        if handler is not None:
+            return handler(scope, node)
+        return lower_children(scope, node)
+    except Untranslatable:
+        if isinstance(node, _FOLDABLE):
+            constant = scope.constant(node)
+            if constant is not None:
+                return constant
+        raise
+
+
+_FOLDABLE = (ast.Compare, ast.BoolOp, ast.UnaryOp, ast.BinOp, ast.IfExp, ast.Subscript, ast.Call, ast.Tuple, ast.JoinedStr)
+
+
+def lower_children(scope: Scope, node: ast.expr) -> ast.expr:
+    """The same kind of node with its parts lowered."""
+    new = node.__class__.__new__(node.__class__)
+    for key, value in node.__dict__.items():
+        if isinstance(value, ast.expr):
+            new.__dict__[key] = lower(scope, value)
+        elif isinstance(value, list):
+            new.__dict__[key] = [_part(scope, item) for item in value]
+        else:
+            new.__dict__[key] = value
+    return new
+
+
+def _part(scope: Scope, item: object) -> object:
+    if isinstance(item, ast.expr):
+        return lower(scope, item)
+    if isinstance(item, ast.comprehension):
+        return ast.comprehension(
+            lower(scope, item.target), lower(scope, item.iter), [lower(scope, i) for i in item.ifs], item.is_async
+        )
+    if isinstance(item, ast.keyword):
+        return ast.keyword(item.arg, lower(scope, item.value))
+    return item
+
+
+def _call(scope: Scope, node: ast.expr) -> ast.expr:
+    from ms_port.passes.lowering.calls import lower_call
+
+    assert isinstance(node, ast.Call)
+    return lower_call(scope, node)
+
+
+def _name(scope: Scope, node: ast.expr) -> ast.expr:
+    assert isinstance(node, ast.Name)
+    return lower_name(scope, node)
+
+
+def _attribute(scope: Scope, node: ast.expr) -> ast.expr:
+    assert isinstance(node, ast.Attribute)
+    return lower_attribute(scope, node)
+
+
+def _subscript(scope: Scope, node: ast.expr) -> ast.expr:
+    """Indexing; a look-up in a registry that the output lacks becomes what it found."""
+    assert isinstance(node, ast.Subscript)
+    bases = scope.values(node.value)
+    if bases and isinstance(bases[0], ObjectValue) and bases[0].kind == "output":
+        return _output_index(scope, node, bases[0])
+    try:
+        return lower_children(scope, node)
+    except Untranslatable:
+        values = scope.values(node)
+        if isinstance(node.ctx, ast.Load) and same(values) and not isinstance(values[0], TensorValue | ModuleValue):
+            return of_value(scope, node, values[0])
+        raise
+
+
+def _output_index(scope: Scope, node: ast.Subscript, base: ObjectValue) -> ast.expr:
+    from ms_port.passes.lowering.names import output_fields
+
+    kept = output_fields(base)
+    present = [name for name, item in base.fields if getattr(item, "value", item) is not None]
+    match node.slice:
+        case ast.Constant(value=int(index)) if -len(present) <= index < len(present) and present[index] in kept:
+            return ast.Subscript(lower(scope, node.value), literal(kept.index(present[index])), node.ctx)
+        case ast.Constant(value=str(name)) if name in kept:
+            return ast.Subscript(lower(scope, node.value), literal(kept.index(name)), node.ctx)
+        case ast.Slice() if present == kept:
+            return lower_children(scope, node)
+    raise Untranslatable(node, "an output object is indexed by what is no tensor field")
+
+
+def _if_expression(scope: Scope, node: ast.expr) -> ast.expr:
+    """``a if c else b``: in a constructor both arms stay where they resolve; else the one that ran."""
+    assert isinstance(node, ast.IfExp)
+    verdict = truth(scope.values(node.test))
+    if verdict is None:
+        return lower_children(scope, node)
+    try:
+        return lower_children(scope, node)
+    except Untranslatable:
+        scope.drop(node.test, f"always {verdict}")
+        return lower(scope, node.body if verdict else node.orelse)
+
+
+def _bool_op(scope: Scope, node: ast.expr) -> ast.expr:
+    assert isinstance(node, ast.BoolOp)
+    try:
+        return lower_children(scope, node)
+    except Untranslatable:
+        neutral = isinstance(node.op, ast.And)
+        last = node.values[-1]
+        ran = [v for v in node.values if isinstance(v, ast.Constant) or scope.ran(v)]
+        kept = [v for v in ran if v is last or truth(scope.values(v)) is not neutral]
+        if not kept or len(kept) == len(node.values):
+            raise
+        parts = [lower(scope, v) for v in kept]
+        return parts[0] if len(parts) == 1 else ast.BoolOp(node.op, parts)
+
+
+def _lambda(scope: Scope, node: ast.expr) -> ast.expr:
+    assert isinstance(node, ast.Lambda)
+    if not scope.host:
+        raise Untranslatable(node, "a lambda in the graph")
+    return ast.Lambda(copy(node.args), lower(scope, node.body))
+
+
+def _formatted(scope: Scope, node: ast.expr) -> ast.expr:
+    """f-strings: kept, their expressions lowered."""
+    assert isinstance(node, ast.JoinedStr)
+    parts: list[ast.expr] = []
+    for part in node.values:
+        if isinstance(part, ast.FormattedValue):
+            if any(holds_tensor(v) for v in scope.values(part.value)):
+                raise Untranslatable(node, "a tensor's value in a string")
+            parts.append(ast.FormattedValue(lower(scope, part.value), part.conversion, part.format_spec))
+        else:
+            parts.append(part)
+    return ast.JoinedStr(parts)
+
+
+def _compare(scope: Scope, node: ast.expr) -> ast.expr:
+    """Comparisons stay; a device or an enum in one is decided by its value."""
+    assert isinstance(node, ast.Compare)
+    if len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq | ast.NotEq):
+        for side in (node.left, node.comparators[0]):
+            if any(isinstance(v, ObjectValue) and v.kind in ("device", "enum") for v in scope.values(side)):
+                constant = scope.constant(node)
+                if constant is not None:
+                    return constant
+    return lower_children(scope, node)
+
+
+def _walrus(scope: Scope, node: ast.expr) -> ast.expr:
+    raise Untranslatable(node, "`:=` does not compile in GRAPH_MODE")
+
+
+def _generator(scope: Scope, node: ast.expr) -> ast.expr:
+    """A generator expression becomes a list: GRAPH_MODE knows list comprehensions only."""
+    assert isinstance(node, ast.GeneratorExp)
+    if scope.host:
+        return lower_children(scope, node)
+    listed = ast.ListComp(node.elt, node.generators)
+    return lower_children(scope, listed)
+
+
+def dtype_of(scope: Scope, node: ast.expr) -> DType | None:
+    """The element type that an expression evaluated to."""
+    values = scope.values(node)
+    return values[0] if values and isinstance(values[0], DType) else None
+
+
+_HANDLERS: dict[type[ast.expr], Callable[[Scope, ast.expr], ast.expr]] = {
+    ast.Name: _name,
+    ast.Attribute: _attribute,
+    ast.Subscript: _subscript,
+    ast.Call: _call,
+    ast.IfExp: _if_expression,
+    ast.BoolOp: _bool_op,
+    ast.Lambda: _lambda,
+    ast.JoinedStr: _formatted,
+    ast.Compare: _compare,
+    ast.NamedExpr: _walrus,
+    ast.GeneratorExp: _generator,
+}

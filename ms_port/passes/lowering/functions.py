@@ -1,0 +1,74 @@
+"""One function: its statements, then its parameters."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from ms_port.ir.program import FunctionDef
+from ms_port.ir.values import ModuleValue, holds_tensor
+from ms_port.passes.lowering.scope import Scope, Untranslatable, Work
+from ms_port.passes.lowering.signature import lower_annotation, lower_arguments
+from ms_port.passes.lowering.statements import lower_block
+
+_DECORATORS = {"property": "property", "static": "staticmethod", "class": "classmethod"}
+
+
+def lower_function(work: Work, function: FunctionDef, *, root: bool = False) -> FunctionDef:
+    """The function in the output's terms. Raises Untranslatable where a statement that matters can't be kept."""
+    scope = Scope(work, function, root=root)
+    if root:
+        _bake(scope)
+    body = lower_block(scope, function.body)
+    if function.name == "__init__":
+        body = _with_super(body)
+    name = "construct" if function.name == "forward" and function.owner is not None else function.name
+    node = ast.FunctionDef(
+        name=name,
+        args=lower_arguments(scope),
+        body=[],
+        decorator_list=[ast.Name(d, ast.Load()) for d in [_DECORATORS.get(function.kind)] if d],
+        returns=_returns(scope, function),
+        lineno=function.node.lineno,
+    )
+    owner = function.facts.parameters.get("self", ())
+    if owner and isinstance(owner[0], ModuleValue):
+        work.cells.update(o.cls for o in owner if isinstance(o, ModuleValue) and o.cls in work.program.cells)
+    if function.owner in work.program.cells:
+        work.cells.add(function.owner)
+    return replace(function, name=name, node=node, body=tuple(body))
+
+
+def unsupported_function(work: Work, function: FunctionDef, error: Untranslatable) -> FunctionDef:
+    """A function that could not be kept: it raises where it is called, and is flagged at the line that stopped it."""
+    scope = Scope(work, function)
+    scope.flag(
+        error.node,
+        "MSP102",
+        f"{function.owner or function.key}.{function.name} could not be ported: {error.reason}",
+        "Rewrite the line, or write this method by hand.",
+        severity="error",
+    )
+    message = f"{function.name} at {scope.loc(error.node)} could not be ported: {error.reason}"
+    body = ast.parse(f"raise NotImplementedError({message!r})").body
+    name = "construct" if function.name == "forward" and function.owner is not None else function.name
+    node = ast.FunctionDef(name, lower_arguments(scope), [], [], None, lineno=function.node.lineno)
+    return replace(function, name=name, node=node, body=tuple(body))
+
+
+def _bake(scope: Scope) -> None:
+    """Arguments of the root that hold no tensor are baked in."""
+    for name, values in scope.facts.parameters.items():
+        if name != "self" and values and not any(holds_tensor(v) for v in values):
+            scope.baked[name] = values[0]
+
+
+def _with_super(body: list[ast.stmt]) -> list[ast.stmt]:
+    """Every cell's constructor begins with its base's."""
+    if any("super().__init__" in ast.unparse(s) for s in body):
+        return body
+    return [ast.parse("super().__init__()").body[0], *body]
+
+
+def _returns(scope: Scope, function: FunctionDef) -> ast.expr | None:
+    return lower_annotation(scope, function.node.returns) if function.node.returns is not None else None

@@ -1,0 +1,306 @@
+"""Constructors written from what instances hold, where the source's own can't be translated or never ran."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ms_port.ir.flags import Flag
+from ms_port.ir.program import Facts, FunctionDef, ModuleInstance, Program, Stub
+from ms_port.ir.tree import copy, expression, literal
+from ms_port.ir.values import Literal, ModuleValue
+from ms_port.opmap import NoLowering
+from ms_port.passes.lowering.scope import Scope, Untranslatable, Work
+
+_CONTAINERS = {
+    "torch.nn.Sequential": "nn.SequentialCell",
+    "torch.nn.ModuleList": "nn.CellList",
+    "torch.nn.ModuleDict": "nn.CellDict",
+}
+EMPTY_FACTS = Facts(0, {}, {}, {}, {}, {})
+
+
+def held_statements(
+    scope: Scope, statement: ast.stmt, names: Iterable[str], error: Untranslatable
+) -> list[ast.stmt] | None:
+    """Assignments for the names that a statement added to the module; None where it added nothing that is needed."""
+    owners = [o for o in scope.facts.parameters.get("self", ()) if isinstance(o, ModuleValue) and o.path is not None]
+    made: list[ast.stmt] = []
+    for name in sorted(names):
+        if name.startswith("_") and name not in scope.work.graph_reads:
+            continue
+        versions = [_held(scope.work, owner.path or "", name) for owner in owners]
+        if not versions or all(v is None for v in versions):
+            continue
+        if None in versions or len({ast.dump(v) for v in versions if v is not None}) != 1:
+            raise Untranslatable(statement, f"`self.{name}` differs between instances: {error.reason}")
+        assert versions[0] is not None
+        made.append(versions[0])
+    return made or None
+
+
+def _held(work: Work, path: str, name: str) -> ast.stmt | None:
+    """``self.name = ...`` of one instance; None where it holds no such thing that the port needs."""
+    module = work.program.modules.get(path)
+    if module is None:
+        return None
+    full = f"{path}.{name}" if path else name
+    if (child := dict(module.children).get(name)) is not None:
+        return _assignment(name, held_module(work, child))
+    if full in work.program.parameters:
+        return _tensor_statement(work.program, full, name)
+    value = dict(module.attributes).get(name)
+    if isinstance(value, Literal) and name in work.graph_reads and not module.is_torch:
+        try:
+            return _assignment(name, literal(value.value))
+        except ValueError:
+            return None
+    return None
+
+
+def _assignment(name: str, value: ast.expr) -> ast.stmt:
+    return ast.Assign([ast.Attribute(ast.Name("self", ast.Load()), name, ast.Store())], value, lineno=0)
+
+
+def _tensor_statement(program: Program, full: str, name: str) -> ast.stmt:
+    tensor = program.parameters[full]
+    dtype = "" if tensor.dtype == "float32" else f", ms.{ {'bool': 'bool_'}.get(tensor.dtype, tensor.dtype) }"
+    made = f"initializer('zeros', {tensor.shape!r}{dtype})"
+    if tensor.kind == "parameter":
+        frozen = "" if tensor.trainable else ", requires_grad=False"
+        return _assignment(name, expression(f"Parameter({made}{frozen})"))
+    return ast.Expr(expression(f"self.register_buffer({name!r}, {made}.init_data())"))
+
+
+def held_module(work: Work, path: str) -> ast.expr:
+    """The module at a path, made of literals. Raises Untranslatable."""
+    module = work.program.modules[path]
+    row = work.opmap.row(module.cls)
+    if module.cls in _CONTAINERS:
+        return _container(work, module)
+    if row is not None:
+        attributes = {k: v.value for k, v in module.attributes if isinstance(v, Literal)}
+        try:
+            lowering = work.opmap.from_instance(module.cls, attributes)
+        except NoLowering as error:
+            return _stub(work, module, str(error))
+        work.op_functions |= lowering.functions
+        return lowering.expression
+    if module.cls not in work.program.cells:
+        return _stub(work, module, "no row in the op map")
+    return _held_user_module(work, module)
+
+
+def _stub(work: Work, module: ModuleInstance, reason: str) -> ast.expr:
+    """A layer without a MindSpore form, made of what it holds: a cell in ``fixes.py``."""
+    name = module.cls.rpartition(".")[2]
+    loc = work.program.cells[work.program.root].loc
+    source = f"{name} at {module.path}"
+    work.stubs.setdefault(name, Stub(name, module.cls, (), loc, source, reason, is_cell=True))
+    work.flags.append(
+        Flag(
+            rule="MSP101",
+            severity="error",
+            message=f"{module.cls} has no MindSpore form here: {reason}",
+            op=module.cls,
+            module=module.path,
+            source=loc,
+            advice=f"Write the cell `{name}` in fixes.py.",
+        )
+    )
+    keywords = []
+    for key, value in module.attributes:
+        if isinstance(value, Literal):
+            try:
+                keywords.append(ast.keyword(key, literal(value.value)))
+            except ValueError:
+                continue
+    return ast.Call(ast.Name(name, ast.Load()), [], keywords)
+
+
+def _container(work: Work, module: ModuleInstance) -> ast.expr:
+    names = [name for name, _ in module.children]
+    items = [held_module(work, path) for _, path in module.children]
+    func = expression(_CONTAINERS[module.cls])
+    if module.cls == "torch.nn.ModuleDict" or names != [str(i) for i in range(len(names))]:
+        pairs = [ast.Tuple([literal(n), item], ast.Load()) for n, item in zip(names, items, strict=True)]
+        inner = ast.Call(ast.Name("OrderedDict", ast.Load()), [ast.List(pairs, ast.Load())], [])  # type: ignore[list-item]
+        return ast.Call(func, [inner], [])
+    if module.cls == "torch.nn.ModuleList" and len(items) > 1 and len({ast.dump(i) for i in items}) == 1:
+        loop = expression(f"[__item__ for _ in range({len(items)})]")
+        assert isinstance(loop, ast.ListComp)
+        loop.elt = items[0]
+        return ast.Call(func, [loop], [])
+    return ast.Call(func, [ast.List(items, ast.Load())], [])
+
+
+def _held_user_module(work: Work, module: ModuleInstance) -> ast.expr:
+    """``Class(...)``: by its seen arguments where its own constructor is there, else by what differs."""
+    cell = work.program.cells[module.cls]
+    work.cells.add(module.cls)
+    init = next((m.key for m in cell.methods if m.name == "__init__"), None)
+    if module.cls not in work.held and init is not None and module.arguments:
+        try:
+            work.need(init)
+            keywords = [
+                ast.keyword(k, literal(v.value)) for k, v in module.arguments if isinstance(v, Literal)
+            ]
+            if len(keywords) == len(module.arguments):
+                call = ast.Call(ast.Name(cell.name, ast.Load()), [], keywords)
+                call.callees = (init,)  # type: ignore[attr-defined]
+                return call
+        except (Untranslatable, ValueError):
+            pass
+    work.held.add(module.cls)
+    held = held_class(work, module.cls)
+    index = held.paths.index(module.path)
+    keywords = [ast.keyword(name, copy(values[index])) for name, values in held.parameters.items()]
+    return ast.Call(ast.Name(cell.name, ast.Load()), [], keywords)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldClass:
+    """A constructor that fits all instances: its body, and the parameters in which they differ."""
+
+    paths: tuple[str, ...]
+    body: tuple[ast.stmt, ...]
+    parameters: dict[str, tuple[ast.expr, ...]]
+    """Parameter -> its value in each instance."""
+
+
+def held_class(work: Work, cls: str) -> HeldClass:
+    """Compare all instances of a class; what differs becomes parameters. Raises Untranslatable."""
+    if cls in work.held_classes:
+        return work.held_classes[cls]
+    cell = work.program.cells[cls]
+    bodies = [_instance_body(work, work.program.modules[path]) for path in cell.instances]
+    if not bodies:
+        raise Untranslatable(ast.Pass(), f"{cls} has no instance in the model")
+    names = list(dict.fromkeys(name for body in bodies for name in body))
+    unify = _Unify()
+    merged = []
+    for name in names:
+        versions = [body.get(name) or _assignment(name, literal(None)) for body in bodies]
+        merged.append(unify.statement(versions, name))
+    held = HeldClass(cell.instances, tuple(merged), unify.parameters)
+    work.held_classes[cls] = held
+    return held
+
+
+def held_init(work: Work, cls: str) -> FunctionDef:
+    """The constructor of a held class as a function of the program."""
+    held = held_class(work, cls)
+    cell = work.program.cells[cls]
+    body = [ast.parse("super().__init__()").body[0], *held.body]
+    arguments = ast.arguments(
+        posonlyargs=[],
+        args=[ast.arg("self"), *(ast.arg(name) for name in held.parameters)],
+        vararg=None,
+        kwonlyargs=[],
+        kw_defaults=[],
+        kwarg=None,
+        defaults=[],
+    )
+    node = ast.FunctionDef("__init__", arguments, [], [], None, lineno=cell.loc.line)
+    return FunctionDef(
+        key=f"{cls}.__init__ (held)",
+        name="__init__",
+        node=node,
+        body=tuple(body),
+        facts=EMPTY_FACTS,
+        loc=cell.loc,
+        owner=cls,
+        kind="method",
+        during_init=True,
+    )
+
+
+def _instance_body(work: Work, module: ModuleInstance) -> dict[str, ast.stmt]:
+    prefix = f"{module.path}." if module.path else ""
+    own = [p for p in work.program.parameters if p.startswith(prefix) and "." not in p[len(prefix) :]]
+    names = [n for n, _ in module.attributes] + [p[len(prefix) :] for p in own] + [n for n, _ in module.children]
+    made = {name: _held(work, module.path, name) for name in dict.fromkeys(names)}
+    return {name: statement for name, statement in made.items() if statement is not None}
+
+
+class _Unify:
+    """One tree for several; where they differ stands a parameter."""
+
+    def __init__(self) -> None:
+        self.parameters: dict[str, tuple[ast.expr, ...]] = {}
+
+    def statement(self, versions: Sequence[ast.stmt], name: str) -> ast.stmt:
+        """One statement for all instances: constants that differ, or else the whole value, become parameters."""
+        before = dict(self.parameters)
+        try:
+            return self(versions, name)  # type: ignore[return-value]
+        except _Different:
+            self.parameters = before
+        values = []
+        for version in versions:
+            if not isinstance(version, ast.Assign):
+                raise Untranslatable(version, f"`{name}` is built differently in the instances")
+            values.append(version.value)
+        return _assignment(name, ast.Name(self._name(tuple(values), name), ast.Load()))
+
+    def __call__(self, nodes: Sequence[ast.AST], hint: str) -> ast.AST:
+        first = nodes[0]
+        if len({ast.dump(n) for n in nodes}) == 1:
+            return copy(first)
+        if all(isinstance(n, ast.expr) and _is_plain(n) for n in nodes):
+            return ast.Name(self._name(tuple(nodes), hint), ast.Load())  # type: ignore[arg-type]
+        if len({type(n) for n in nodes}) != 1:
+            raise _Different
+        new = first.__class__()
+        for field in first._fields:
+            new.__dict__[field] = self._field([getattr(n, field, None) for n in nodes], hint)
+        return new
+
+    def _field(self, values: list[object], hint: str) -> object:
+        if all(isinstance(v, ast.AST) for v in values):
+            return self(values, hint)  # type: ignore[arg-type]
+        if all(isinstance(v, list) for v in values):
+            if len({len(v) for v in values}) != 1:  # type: ignore[arg-type]
+                raise _Different
+            columns = zip(*values, strict=True)  # type: ignore[call-overload]
+            return [self(column, _named(column, hint, i)) for i, column in enumerate(columns)]
+        if any(v != values[0] for v in values):
+            raise _Different
+        return values[0]
+
+    def _name(self, values: tuple[ast.expr, ...], hint: str) -> str:
+        key = [ast.dump(v) for v in values]
+        for name, known in self.parameters.items():
+            if [ast.dump(v) for v in known] == key:
+                return name
+        base, number = re.sub(r"\W", "_", hint), 2
+        name = base
+        while name in self.parameters:
+            name, number = f"{base}_{number}", number + 1
+        self.parameters[name] = values
+        return name
+
+
+class _Different(Exception):
+    """The trees differ in more than constants."""
+
+
+def _is_plain(node: ast.expr) -> bool:
+    """Whether the node is a literal."""
+    if not isinstance(node, ast.Constant | ast.Tuple | ast.UnaryOp | ast.List):
+        return False
+    try:
+        ast.literal_eval(node)
+    except ValueError:
+        return False
+    return True
+
+
+def _named(column: Sequence[object], hint: str, index: int) -> str:
+    first = column[0]
+    if isinstance(first, ast.keyword) and first.arg:
+        return f"{hint}_{first.arg}"
+    return f"{hint}_{index}" if isinstance(first, ast.expr) else hint
+

@@ -1,0 +1,120 @@
+"""Methods that every ``torch.nn.Module`` has, in ``nn.Cell``'s words."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from ms_port.ir.program import CallFact
+from ms_port.ir.tree import literal
+from ms_port.ir.values import FunctionValue, Literal, ModuleValue
+from ms_port.passes.lowering.expressions import lower
+from ms_port.passes.lowering.scope import Scope, Untranslatable
+
+_SAME = {"apply": "apply", "append": "append", "extend": "extend", "insert": "insert"}
+_ITERATORS = {
+    "modules": ("cells_and_names", True),
+    "named_modules": ("cells_and_names", False),
+    "children": ("cells", False),
+    "parameters": ("get_parameters", False),
+    "named_parameters": ("parameters_and_names", False),
+    "named_children": ("name_cells().items", False),
+}
+_NOTHING = frozenset("to cuda cpu float half double bfloat16 requires_grad_ contiguous share_memory".split())
+
+
+def lower_module_method(
+    scope: Scope, node: ast.Call, facts: Sequence[CallFact], callee: FunctionValue
+) -> ast.expr:
+    """``self.register_buffer``, ``m.modules()``, ``layer.forward(x)`` and their kin."""
+    if not isinstance(node.func, ast.Attribute):
+        raise Untranslatable(node, f"`{ast.unparse(node.func)}` held in a variable")
+    name = callee.name.rpartition(".")[2]
+    match name:
+        case "register_buffer":
+            return _register_buffer(scope, node, facts)
+        case "register_parameter":
+            return _register_parameter(scope, node, facts)
+        case "add_module" | "register_module":
+            return _add_module(scope, node, callee)
+        case "forward":
+            return ast.Call(lower(scope, node.func.value), [lower(scope, a) for a in node.args], _keywords(scope, node))
+        case "items" | "values" | "keys":
+            return ast.Call(ast.Attribute(lower(scope, node.func.value), name, ast.Load()), [], [])
+        case "train" | "eval" if scope.host:
+            training = literal(name == "train") if not node.args else lower(scope, node.args[0])
+            return ast.Call(ast.Attribute(lower(scope, node.func.value), "set_train", ast.Load()), [training], [])
+        case _ if name in _NOTHING:
+            return lower(scope, node.func.value)
+        case _ if name in _SAME:
+            func = ast.Attribute(lower(scope, node.func.value), _SAME[name], ast.Load())
+            return ast.Call(func, [lower(scope, a) for a in node.args], [])
+        case _ if name in _ITERATORS and scope.host:
+            method, pairs = _ITERATORS[name]
+            base = lower(scope, node.func.value)
+            for part in method.split("()."):
+                base = ast.Call(ast.Attribute(base, part, ast.Load()), [], [])
+            call = base
+            call.pairs = pairs  # type: ignore[attr-defined]
+            return call
+    raise Untranslatable(node, f"`.{name}()` of a module has no counterpart here")
+
+
+def _keywords(scope: Scope, node: ast.Call) -> list[ast.keyword]:
+    return [ast.keyword(k.arg, lower(scope, k.value)) for k in node.keywords]
+
+
+def _arguments(node: ast.Call, names: Sequence[str]) -> dict[str, ast.expr]:
+    given = dict(zip(names, node.args, strict=False))
+    given.update({k.arg: k.value for k in node.keywords if k.arg is not None})
+    return given
+
+
+def _register_buffer(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
+    from ms_port.passes.lowering.tensors import buffer_value
+
+    assert isinstance(node.func, ast.Attribute)
+    given = _arguments(node, ("name", "tensor", "persistent"))
+    if all(len(f.args) > 1 and f.args[1] == Literal(None) for f in facts):
+        return ast.Call(ast.Name("setattr", ast.Load()), [lower(scope, node.func.value), lower(scope, given["name"]), literal(None)], [])
+    value, exact = buffer_value(scope, given["tensor"], node)
+    arguments = [lower(scope, given["name"]), value]
+    keywords = []
+    if "persistent" in given and exact:
+        keywords.append(ast.keyword("persistent", lower(scope, given["persistent"])))
+    return ast.Call(ast.Attribute(lower(scope, node.func.value), "register_buffer", ast.Load()), arguments, keywords)
+
+
+def _register_parameter(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
+    given = _arguments(node, ("name", "param"))
+    assert isinstance(node.func, ast.Attribute)
+    value = literal(None) if facts[0].args[-1] == Literal(None) else lower(scope, given["param"])
+    return ast.Call(
+        ast.Name("setattr", ast.Load()), [lower(scope, node.func.value), lower(scope, given["name"]), value], []
+    )
+
+
+def _add_module(scope: Scope, node: ast.Call, callee: FunctionValue) -> ast.expr:
+    assert isinstance(node.func, ast.Attribute)
+    given = _arguments(node, ("name", "module"))
+    base = lower(scope, node.func.value)
+    assert callee.owner is not None
+    name, module = lower(scope, given["name"]), lower(scope, given["module"])
+    if not _is_sequential(scope, callee.owner) and isinstance(base, ast.Name) and base.id == "self":
+        return ast.Call(ast.Name("setattr", ast.Load()), [base, name, module], [])
+    scope.work.op_functions.add("add_cell")
+    return ast.Call(ast.Name("add_cell", ast.Load()), [base, name, module], [])
+
+
+def _is_sequential(scope: Scope, module: ModuleValue) -> bool:
+    """SequentialCell keeps a list of its cells beside the registry: a child must enter both."""
+    seen, todo = set(), [module.cls]
+    while todo:
+        name = todo.pop()
+        if name == "torch.nn.Sequential":
+            return True
+        cell = scope.work.program.cells.get(name)
+        if cell is not None and name not in seen:
+            seen.add(name)
+            todo.extend(cell.bases)
+    return False

@@ -1,0 +1,234 @@
+"""What the lowering of one function knows and collects."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ms_port.ir.flags import Flag, Severity
+from ms_port.ir.program import CallFact, Drop, FunctionDef, Program, SourceLoc, Stub
+from ms_port.ir.tree import literal, nid
+from ms_port.ir.values import DType, Literal, TensorValue, Value
+from ms_port.opmap import OpMap
+
+if TYPE_CHECKING:
+    from ms_port.passes.lowering.held import HeldClass
+
+
+class Untranslatable(Exception):
+    """An expression can't stand in the output; the statement around it decides what to do."""
+
+    def __init__(self, node: ast.AST, reason: str) -> None:
+        super().__init__(reason)
+        self.node = node
+        self.reason = reason
+
+
+@dataclass(slots=True)
+class Work:
+    """What one run of the lowering over the whole program collects."""
+
+    program: Program
+    opmap: OpMap
+    lowered: dict[str, FunctionDef] = field(default_factory=dict)
+    failed: dict[str, Untranslatable] = field(default_factory=dict)
+    active: set[str] = field(default_factory=set)
+    """Functions being lowered now (recursion)."""
+    cells: set[str] = field(default_factory=set)
+    """Keys of classes that the output needs."""
+    flags: list[Flag] = field(default_factory=list)
+    drops: list[Drop] = field(default_factory=list)
+    op_functions: set[str] = field(default_factory=set)
+    constants: dict[str, ast.stmt] = field(default_factory=dict)
+    config_fields: dict[str, dict[str, Value]] = field(default_factory=lambda: defaultdict(dict))
+    class_attributes: set[tuple[str, str]] = field(default_factory=set)
+    """(class key, attribute) of class-level names that something reads."""
+    stubs: dict[str, Stub] = field(default_factory=dict)
+    generated: dict[str, FunctionDef] = field(default_factory=dict)
+    """Flat functions made where source could not be kept."""
+    held: set[str] = field(default_factory=set)
+    """Classes whose constructor is written from what their instances hold."""
+    held_classes: dict[str, HeldClass] = field(default_factory=dict)
+    claimed: set[int] = field(default_factory=set)
+    """Ledger indices covered by a lowered call."""
+    counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    all_functions: dict[str, FunctionDef] = field(default_factory=dict)
+    graph_reads: set[str] = field(default_factory=set)
+    """Attributes of ``self`` that some graph function reads."""
+
+    def __post_init__(self) -> None:
+        self.all_functions.update(self.program.functions)
+        for cell in self.program.cells.values():
+            self.all_functions.update((m.key, m) for m in cell.methods)
+        self.graph_reads.update(
+            node.attr
+            for function in self.all_functions.values()
+            if not function.during_init
+            for statement in function.body
+            for node in ast.walk(statement)
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
+        )
+
+    def need(self, key: str, node: ast.AST | None = None) -> None:
+        """Have a function lowered too, since lowered code refers to it. Raises Untranslatable where it can't be."""
+        from ms_port.passes.lowering.functions import lower_function
+
+        if key in self.lowered or key in self.active:
+            return
+        if key in self.failed:
+            raise Untranslatable(node or self.failed[key].node, self.failed[key].reason)
+        function = self.all_functions.get(key)
+        if function is None:
+            raise Untranslatable(node or ast.Pass(), f"the source of {key} is not there")
+        self.active.add(key)
+        try:
+            self.lowered[key] = lower_function(self, function)
+        except Untranslatable as error:
+            self.failed[key] = error
+            raise
+        finally:
+            self.active.discard(key)
+
+
+class Scope:
+    """One function while it is lowered: its facts, its local names, and which of them can't be used any more."""
+
+    def __init__(self, work: Work, function: FunctionDef, *, root: bool = False) -> None:
+        self.work = work
+        self.function = function
+        self.facts = function.facts
+        self.host = function.during_init
+        self.root = root
+        self.poisoned: dict[str, str] = {}
+        self.expanded: dict[str, None] = {}
+        """Keywords of ``**kwargs`` that became parameters."""
+        arguments = function.node.args
+        self.parameters = [a.arg for a in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]]
+        self.varargs = arguments.vararg.arg if arguments.vararg else None
+        self.varkw = arguments.kwarg.arg if arguments.kwarg else None
+        stored = {
+            n.id
+            for statement in function.body
+            for n in ast.walk(statement)
+            if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)
+        }
+        inner = {n.name for s in function.body for n in ast.walk(s) if isinstance(n, ast.FunctionDef)}
+        lambdas = {
+            a.arg for s in function.body for n in ast.walk(s) if isinstance(n, ast.Lambda) for a in n.args.args
+        }
+        self.stored = stored
+        self.locals = stored | inner | lambdas | set(self.parameters) | {self.varargs or "", self.varkw or ""}
+        self.baked: dict[str, Value] = {}
+        self.strict = False
+        """In an arm that never ran: nothing may be dropped or replaced, the arm goes as a whole."""
+        self.detaching = False
+        """Inside ``torch.no_grad()``."""
+
+    # --- facts ----------------------------------------------------------------------------------------------------
+
+    def values(self, node: ast.AST) -> tuple[Value, ...]:
+        """What the expression evaluated to; empty where it never ran."""
+        seen = self.facts.values.get(nid(node))
+        if seen:
+            return seen
+        static = self.facts.statics.get(nid(node))
+        return (static,) if static is not None else ()
+
+    def ran(self, node: ast.AST) -> bool:
+        """Whether the statement or expression ran at all."""
+        key = nid(node)
+        return key in self.facts.ran or bool(self.facts.values.get(key)) or bool(self.facts.calls.get(key))
+
+    def calls(self, node: ast.Call) -> tuple[CallFact, ...]:
+        """Evaluations of a call."""
+        return self.facts.calls.get(nid(node), ())
+
+    def constant(self, node: ast.AST) -> ast.expr | None:
+        """The literal to which the expression evaluated every time; None where it varied or is no literal."""
+        if isinstance(node, ast.Constant):
+            return node
+        return constant_of(self.values(node))
+
+    @contextmanager
+    def strictly(self) -> Iterator[None]:
+        """Lower an arm that never ran."""
+        before, self.strict = self.strict, True
+        try:
+            yield
+        finally:
+            self.strict = before
+
+    # --- collecting -----------------------------------------------------------------------------------------------
+
+    def loc(self, node: ast.AST) -> SourceLoc:
+        """The node's place in the person's source."""
+        return SourceLoc(self.function.loc.file, getattr(node, "lineno", self.function.loc.line))
+
+    def drop(self, node: ast.AST, reason: str) -> None:
+        """Note that a piece of source is left out."""
+        text = ast.unparse(node).split("\n")[0][:160]
+        self.work.drops.append(Drop(self.function.key, self.loc(node), text, reason))
+
+    def flag(
+        self, node: ast.AST, rule: str, message: str, advice: str, op: str = "", severity: Severity = "warning"
+    ) -> None:
+        """Note that the port may differ from torch here."""
+        flag = Flag(
+            rule=rule,
+            severity=severity,
+            message=message,
+            op=op or None,
+            module=self.function.owner or self.function.key,
+            source=self.loc(node),
+            advice=advice,
+        )
+        if flag not in self.work.flags:
+            self.work.flags.append(flag)
+
+    def poison(self, names: Iterable[str], reason: str) -> None:
+        """From here on the names may only be used where their value is a constant."""
+        self.poisoned.update(dict.fromkeys(names, reason))
+
+
+def same(values: Sequence[Value]) -> bool:
+    """Whether all values are one value."""
+    return bool(values) and all(v == values[0] for v in values[1:])
+
+
+def constant_of(values: Sequence[Value]) -> ast.expr | None:
+    """Source of the one literal that all values are."""
+    if not same(values):
+        return None
+    match values[0]:
+        case Literal(value=value):
+            try:
+                return literal(value)
+            except ValueError:
+                return None
+        case DType(name=name):
+            return dtype_expression(name)
+    return None
+
+
+def dtype_expression(name: str) -> ast.expr:
+    """``ms.float32``; torch's ``bool`` is ``ms.bool_``."""
+    return ast.Attribute(ast.Name("ms", ast.Load()), {"bool": "bool_"}.get(name, name), ast.Load())
+
+
+def truth(values: Sequence[Value]) -> bool | None:
+    """The truth value that all values share; None where they differ or a tensor's value decides."""
+    found: set[bool] = set()
+    for value in values:
+        match value:
+            case TensorValue():
+                return None
+            case Literal(value=literal_value):
+                found.add(bool(literal_value))
+            case _:
+                items = getattr(value, "items", None)
+                found.add(bool(items) if isinstance(items, tuple) else True)
+    return found.pop() if len(found) == 1 else None

@@ -1,0 +1,387 @@
+"""Statements: kept one for one; what can't be kept is dropped only where no tensor, return or write is lost."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+
+from ms_port.ir.program import FunctionDef
+from ms_port.ir.tree import copy, is_self_attribute, names_stored, nid
+from ms_port.ir.values import ClassValue, FunctionValue, Literal, ModuleValue, ObjectValue, TensorValue, holds_tensor
+from ms_port.passes.lowering.expressions import lower
+from ms_port.passes.lowering.held import held_statements
+from ms_port.passes.lowering.scope import Scope, Untranslatable, truth
+
+
+def lower_block(scope: Scope, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """A list of statements. Raises Untranslatable where one that matters can't be kept."""
+    kept: list[ast.stmt] = []
+    for statement in statements:
+        try:
+            lowered = lower_statement(scope, statement)
+        except Untranslatable as error:
+            lowered = _instead(scope, statement, error)
+        for new in lowered:
+            ast.copy_location(new, statement)
+        kept.extend(lowered)
+    return kept
+
+
+def lower_statement(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
+    """One statement as it stands in the output (none, one or several)."""
+    handler = _HANDLERS.get(type(statement))
+    if handler is None:
+        raise Untranslatable(statement, f"a `{type(statement).__name__.lower()}` statement")
+    return handler(scope, statement)
+
+
+def _instead(scope: Scope, statement: ast.stmt, error: Untranslatable) -> list[ast.stmt]:
+    """What stands for a statement that can't be kept. Raises the error again where it must not be lost."""
+    if scope.strict:
+        raise error
+    parts = _split(statement)
+    if parts is not None:
+        return lower_block(scope, parts)
+    if scope.host:
+        return _instead_in_constructor(scope, statement, error)
+    if isinstance(statement, ast.Assign | ast.AnnAssign | ast.Expr | ast.Assert):
+        value = getattr(statement, "value", None)
+        tensors = value is not None and any(holds_tensor(v) for v in scope.values(value))
+        if not tensors and not _stores_beyond_names(statement):
+            scope.poison(names_stored(statement), error.reason)
+            scope.drop(statement, error.reason)
+            return []
+    if isinstance(statement, ast.Raise):
+        scope.drop(statement, error.reason)
+        return []
+    raise error
+
+
+def _instead_in_constructor(scope: Scope, statement: ast.stmt, error: Untranslatable) -> list[ast.stmt]:
+    added = {name for n in ast.walk(statement) for name in scope.facts.effects.get(nid(n), ())}
+    made = held_statements(scope, statement, added, error)
+    if made is None:
+        if _makes_modules(scope, statement):
+            raise error
+        made = []
+    scope.poison(names_stored(statement), error.reason)
+    scope.drop(statement, error.reason)
+    return made
+
+
+def _makes_modules(scope: Scope, statement: ast.stmt) -> bool:
+    """Whether a module of the model is made or stored by the statement."""
+    return any(
+        isinstance(fact.result, ModuleValue) and fact.result.path is not None
+        for n in ast.walk(statement)
+        if isinstance(n, ast.Call)
+        for fact in scope.calls(n)
+    )
+
+
+def _stores_beyond_names(statement: ast.stmt) -> bool:
+    return any(
+        isinstance(n, ast.Attribute | ast.Subscript) and not isinstance(n.ctx, ast.Load) for n in ast.walk(statement)
+    )
+
+
+def _split(statement: ast.stmt) -> list[ast.stmt] | None:
+    """``a, b = x, y`` as two assignments, where neither reads what the other binds."""
+    match statement:
+        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)) if (
+            len(targets) == len(values) and not any(isinstance(e, ast.Starred) for e in [*targets, *values])
+        ):
+            bound = {n for t in targets for n in names_stored(t)}
+            read = {n.id for v in values for n in ast.walk(v) if isinstance(n, ast.Name)}
+            if bound & read:
+                return None
+            pairs = zip(targets, values, strict=True)
+            return [ast.copy_location(ast.Assign([t], v), statement) for t, v in pairs]
+    return None
+
+
+# --- kinds ----------------------------------------------------------------------------------------------------------
+
+
+def _assign(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
+    assert isinstance(statement, ast.Assign)
+    if not scope.host and any(is_self_attribute(t) for t in statement.targets):
+        return _set_attribute_in_graph(scope, statement)
+    values = scope.values(statement.value)
+    if any(isinstance(v, ObjectValue) and v.kind == "config" for v in values) and not scope.host:
+        raise Untranslatable(statement, "a configuration object in the graph")
+    value = _detached(scope, statement, _stored_value(scope, statement))
+    for target in statement.targets:
+        for name in names_stored(target):
+            scope.poisoned.pop(name, None)
+    return [ast.Assign([lower(scope, t) for t in statement.targets], value)]
+
+
+def _stored_value(scope: Scope, statement: ast.Assign) -> ast.expr:
+    """The value; a tensor that a constructor keeps as a plain attribute is computed by numpy or comes with the weights."""
+    values = scope.values(statement.value)
+    plain = scope.host and any(is_self_attribute(t) for t in statement.targets)
+    if plain and values and all(isinstance(v, TensorValue) for v in values):
+        from ms_port.passes.lowering.tensors import host_tensor, is_parameter_call
+
+        if not is_parameter_call(scope, statement.value) and isinstance(statement.value, ast.Call | ast.BinOp):
+            return host_tensor(scope, statement.value, values)
+    return lower(scope, statement.value)
+
+
+def _set_attribute_in_graph(scope: Scope, statement: ast.Assign) -> list[ast.stmt]:
+    """GRAPH_MODE keeps no state on the cell: an attribute that is only written is dropped."""
+    names = [t.attr for t in statement.targets if isinstance(t, ast.Attribute)]
+    if any(name in scope.work.graph_reads for name in names) or len(names) != len(statement.targets):
+        raise Untranslatable(statement, f"`self.{names[0]}` is written and read in the graph")
+    scope.flag(
+        statement,
+        "MSP402",
+        f"`self.{names[0]}` is set in forward; GRAPH_MODE keeps no state on a cell, so the port does not set it",
+        "Return the value, or keep it in a Parameter.",
+        severity="info",
+    )
+    scope.drop(statement, "sets an attribute in the graph that nothing in it reads")
+    return []
+
+
+def _annotated(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
+    assert isinstance(statement, ast.AnnAssign)
+    if statement.value is None:
+        return []
+    plain = ast.copy_location(ast.Assign([statement.target], statement.value), statement)
+    made = _assign(scope, plain)
+    from ms_port.passes.lowering.signature import lower_annotation
+
+    annotation = lower_annotation(scope, statement.annotation)
+    if scope.host and annotation is not None and made and isinstance(made[0], ast.Assign):
+        return [ast.AnnAssign(made[0].targets[0], annotation, made[0].value, statement.simple)]
+    return made
+
+
+def _augmented(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
+    assert isinstance(statement, ast.AugAssign)
+    if not scope.host and is_self_attribute(statement.target):
+        raise Untranslatable(statement, "state on the cell is changed in the graph")
+    return [ast.AugAssign(lower(scope, statement.target), statement.op, lower(scope, statement.value))]
+
+
+def _expression(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
+    assert isinstance(statement, ast.Expr)
+    if isinstance(statement.value, ast.Constant):
+        return []
+    if scope.host and _contributes_nothing(scope, statement):
+        scope.drop(statement, "adds nothing to the module")
+        return []
+    lowered = lower(scope, statement.value)
+    if isinstance(lowered, ast.Constant | ast.Name | ast.Attribute):
+        scope.drop(statement, "has no effect in the port")
+        return []
+    match lowered:  # setattr(self, "name", value) with a plain name is an assignment
+        case ast.Call(func=ast.Name(id="setattr"), args=[target, ast.Constant(value=str(name)), value]) if (
+            name.isidentifier()
+        ):
+            return [ast.Assign([ast.Attribute(target, name, ast.Store())], value)]
+    return [ast.Expr(lowered)]
+
+
+def _contributes_nothing(scope: Scope, statement: ast.Expr) -> bool:
+    """In a constructor: a call into user code that made, changed, drew and returned nothing (logging, registration)."""
+    facts = scope.calls(statement.value) if isinstance(statement.value, ast.Call) else ()
+    if not facts or scope.facts.effects.get(nid(statement)):
+        return False
+    return all(f.result == Literal(None) and _is_inert(scope, f.entered, set()) for f in facts)
+
+
+def _is_inert(scope: Scope, key: str | None, seen: set[str]) -> bool:
+    """Whether a user function and all that it calls leave modules, tensors and containers as they are."""
+    function = scope.work.all_functions.get(key or "")
+    if function is None or function.name == "__init__":
+        return False
+    if function.key in seen:
+        return True
+    seen.add(function.key)
+    if any(function.facts.effects.values()):
+        return False
+    for statement in function.body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
+                return False
+            if isinstance(node, ast.Call) and not _is_inert_call(scope, function, node, seen):
+                return False
+    return True
+
+
+def _is_inert_call(scope: Scope, function: FunctionDef, node: ast.Call, seen: set[str]) -> bool:
+    for fact in function.facts.calls.get(nid(node), ()):
+        callee = fact.callee
+        if fact.entered is not None:
+            if not _is_inert(scope, fact.entered, seen):
+                return False
+        elif isinstance(callee, FunctionValue):
+            writes = callee.name.rpartition(".")[2] in _MUTATORS
+            if callee.torch and callee.name not in ("torch._C._log_api_usage_once",) or writes:
+                return False
+        elif not isinstance(callee, ClassValue):
+            return False
+    return True
+
+
+_MUTATORS = frozenset("append extend insert update add pop remove clear setdefault setattr".split())
+
+
+def _return(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
+    assert isinstance(statement, ast.Return)
+    return [ast.Return(None if statement.value is None else lower(scope, statement.value))]
+
+
+def _if(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
+    assert isinstance(statement, ast.If)
+    verdict = truth(scope.values(statement.test))
+    if verdict is None and scope.host and not scope.ran(statement.test):
+        verdict = None
+    if verdict is None or not scope.host:
+        test = lower(scope, statement.test)
+        body, orelse = lower_block(scope, statement.body), lower_block(scope, statement.orelse)
+        return _made_if(test, body, orelse)
+    taken = statement.body if verdict else statement.orelse
+    other = statement.orelse if verdict else statement.body
+    poisoned = dict(scope.poisoned)
+    try:
+        test = lower(scope, statement.test)
+        with scope.strictly():
+            unused = lower_block(scope, other)
+    except Untranslatable as error:
+        scope.poisoned = poisoned
+        scope.drop(statement.test, f"always {verdict}; {error.reason}")
+        return lower_block(scope, taken)
+    kept = lower_block(scope, taken)
+    return _made_if(test, kept, unused) if verdict else _made_if(test, unused, kept)
+
+
+def _made_if(test: ast.expr, body: list[ast.stmt], orelse: list[ast.stmt]) -> list[ast.stmt]:
+    if not body and not orelse:
+        return []
+    if not body:
+        from ms_port.passes.prune import negate
+
+        return [ast.If(negate(copy(test)), orelse, [])]
+    return [ast.If(test, body, orelse)]
+
+
+def _for(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
+    assert isinstance(statement, ast.For)
+    target = statement.target
+    for name in names_stored(target):
+        scope.poisoned.pop(name, None)
+    iterated = lower(scope, statement.iter)
+    new_target = lower(scope, target)
+    if getattr(iterated, "pairs", False):  # `for m in self.modules()` -> `for _, m in self.cells_and_names()`
+        new_target = ast.Tuple([ast.Name("_", ast.Store()), new_target], ast.Store())
+    body = lower_block(scope, statement.body)
+    if not body:
+        return []
+    return [ast.For(new_target, iterated, body, lower_block(scope, statement.orelse))]
+
+
+def _while(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
+    assert isinstance(statement, ast.While)
+    body = lower_block(scope, statement.body)
+    return [ast.While(lower(scope, statement.test), body, lower_block(scope, statement.orelse))]
+
+
+def _with(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
+    """The body inlined: ``no_grad`` cuts the gradient of what it binds, autocast is flagged, the rest says nothing."""
+    assert isinstance(statement, ast.With)
+    kinds = [_context(scope, item.context_expr) for item in statement.items]
+    if "autocast" in kinds:
+        scope.flag(
+            statement,
+            "MSP503",
+            "an autocast block: the port computes it in the types that the trace saw without autocast",
+            "Set mixed precision in config.yaml, or cast by hand here.",
+        )
+    before = scope.detaching
+    scope.detaching = scope.detaching or "no_grad" in kinds
+    try:
+        return lower_block(scope, statement.body)
+    finally:
+        scope.detaching = before
+
+
+def _context(scope: Scope, node: ast.expr) -> str:
+    text = ast.unparse(node)
+    if "autocast" in text:
+        enabled = not any(k.arg == "enabled" and scope.constant(k.value) is not None for k in getattr(node, "keywords", []))
+        return "autocast" if enabled else "plain"
+    if "no_grad" in text or "inference_mode" in text:
+        return "no_grad"
+    if "set_grad_enabled" in text and "False" in text:
+        return "no_grad"
+    return "plain"
+
+
+def _detached(scope: Scope, statement: ast.Assign, value: ast.expr) -> ast.expr:
+    if not scope.detaching or scope.host:
+        return value
+    seen = scope.values(statement.value)
+    if seen and all(isinstance(v, TensorValue) for v in seen):
+        return ast.Call(ast.Attribute(ast.Name("ops", ast.Load()), "stop_gradient", ast.Load()), [value], [])
+    if any(holds_tensor(v) for v in seen):
+        raise Untranslatable(statement, "several tensors bound at once under no_grad")
+    return value
+
+
+def _assert(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
+    assert isinstance(statement, ast.Assert)
+    message = None
+    if statement.msg is not None:
+        try:
+            message = lower(scope, statement.msg)
+        except Untranslatable:
+            message = None
+    return [ast.Assert(lower(scope, statement.test), message)]
+
+
+def _raise(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
+    assert isinstance(statement, ast.Raise)
+    return [ast.Raise(lower(scope, statement.exc) if statement.exc is not None else None, None)]
+
+
+def _same(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
+    return [copy(statement)]
+
+
+def _nothing(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
+    return []
+
+
+def _try(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
+    assert isinstance(statement, ast.Try)
+    scope.drop(statement, "try inlined: nothing was raised")
+    return lower_block(scope, [*statement.body, *statement.orelse, *statement.finalbody])
+
+
+_HANDLERS: dict[type[ast.stmt], Callable[[Scope, ast.stmt], list[ast.stmt]]] = {
+    ast.Assign: _assign,
+    ast.AnnAssign: _annotated,
+    ast.AugAssign: _augmented,
+    ast.Expr: _expression,
+    ast.Return: _return,
+    ast.If: _if,
+    ast.For: _for,
+    ast.While: _while,
+    ast.With: _with,
+    ast.Assert: _assert,
+    ast.Raise: _raise,
+    ast.Try: _try,
+    ast.Pass: _same,
+    ast.Break: _same,
+    ast.Continue: _same,
+    ast.Import: _nothing,
+    ast.ImportFrom: _nothing,
+    ast.Global: _nothing,
+    ast.Nonlocal: _nothing,
+    ast.Delete: _nothing,
+}
+

@@ -1,0 +1,180 @@
+"""Tensors that a constructor makes: parameters and buffers.
+
+A constant becomes ``initializer(value, shape)``; what numpy can compute is computed by numpy (no op runs while a cell is
+built); the rest is allocated by shape and gets its values from the weights.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from ms_port.ir.program import CallFact
+from ms_port.ir.tree import expression, literal
+from ms_port.ir.values import ClassValue, Literal, TensorValue, Value
+from ms_port.passes.lowering.expressions import lower
+from ms_port.passes.lowering.scope import Scope, Untranslatable, dtype_expression, same
+
+_CONSTANT = {"torch.zeros": "'zeros'", "torch.ones": "'ones'", "torch.empty": "'zeros'", "torch.full": None}
+_CONSTANT |= {"torch.Tensor": "'zeros'", "torch.FloatTensor": "'zeros'"}
+_RANDOM = {"torch.randn": "Normal(sigma=1.0)", "torch.rand": "Uniform01()"}
+
+
+def lower_parameter(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
+    """``nn.Parameter(tensor, requires_grad)`` -> ``Parameter(initializer(...))``."""
+    given = dict(zip(("data", "requires_grad"), node.args, strict=False))
+    given.update({k.arg: k.value for k in node.keywords if k.arg is not None})  # type: ignore[misc]
+    if "data" not in given:
+        raise Untranslatable(node, "a parameter without data")
+    value = parameter_value(scope, given["data"], [f.result for f in facts])
+    keywords = []
+    if "requires_grad" in given:
+        keywords.append(ast.keyword("requires_grad", lower(scope, given["requires_grad"])))
+    return ast.Call(ast.Name("Parameter", ast.Load()), [value], keywords)
+
+
+def is_parameter_call(scope: Scope, node: ast.expr) -> bool:
+    """Whether the expression makes an ``nn.Parameter``."""
+    facts = scope.calls(node) if isinstance(node, ast.Call) else ()
+    return any(isinstance(f.callee, ClassValue) and f.callee.is_module is False and "Parameter" in f.callee.name for f in facts)
+
+
+def parameter_value(scope: Scope, node: ast.expr, results: Sequence[Value]) -> ast.expr:
+    """What a parameter starts with: an initializer where the source fills, numpy where it computes, else zeros."""
+    made = _initializer(scope, node)
+    if made is not None:
+        return made
+    try:
+        return host_tensor(scope, node, results)
+    except Untranslatable:
+        return _allocated(scope, node, results)
+
+
+def buffer_value(scope: Scope, node: ast.expr, call: ast.Call) -> tuple[ast.expr, bool]:
+    """A buffer's tensor, and whether its values are computed here (else they come with the weights)."""
+    results = scope.values(node)
+    made = _initializer(scope, node)
+    if made is not None and not (isinstance(made, ast.Call) and "Normal" in ast.unparse(made)):
+        return _as_tensor(made), True
+    try:
+        return host_tensor(scope, node, results), True
+    except Untranslatable:
+        pass
+    return _as_tensor(_allocated(scope, node, results)), False
+
+
+def _as_tensor(made: ast.expr) -> ast.expr:
+    """A buffer is a Tensor with data: ``initializer(...)`` alone is lazy."""
+    return ast.Call(ast.Attribute(made, "init_data", ast.Load()), [], [])
+
+
+def host_tensor(scope: Scope, node: ast.expr, results: Sequence[Value]) -> ast.expr:
+    """``Tensor(numpy expression)`` of torch's dtype. Raises Untranslatable."""
+    if not results or not all(isinstance(v, TensorValue) for v in results):
+        raise Untranslatable(node, "its values are not known")
+    value = results[0]
+    assert isinstance(value, TensorValue)
+    lowered = lower(scope, node)
+    if isinstance(lowered, ast.Attribute | ast.Name):
+        return lowered
+    return ast.Call(ast.Name("Tensor", ast.Load()), [lowered, dtype_expression(value.dtype)], [])
+
+
+def _initializer(scope: Scope, node: ast.expr) -> ast.expr | None:
+    """``torch.zeros(shape)``, ``0.02 * torch.randn(shape)``, ``v * torch.ones(shape)``."""
+    scale: ast.expr | None = None
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        for tensor, other in ((node.left, node.right), (node.right, node.left)):
+            if _creation(scope, tensor) and not any(isinstance(v, TensorValue) for v in scope.values(other)):
+                node, scale = tensor, other
+                break
+    name = _creation(scope, node)
+    if name is None or not isinstance(node, ast.Call):
+        return None
+    shape = _shape(scope, node, name)
+    if shape is None:
+        return None
+    if name in _RANDOM:
+        sigma = ast.unparse(lower(scope, scale)) if scale is not None else "1.0"
+        if name == "torch.rand":
+            if scale is not None:
+                return None
+            return None
+        init = expression(f"Normal(sigma={sigma})")
+    elif name == "torch.full":
+        init = lower(scope, node.args[1] if len(node.args) > 1 else _keyword(node, "fill_value"))
+    elif scale is not None and name == "torch.ones":
+        init = lower(scope, scale)
+    elif scale is not None:
+        return None
+    else:
+        init = expression(_CONSTANT[name] or "'zeros'")
+    dtype = _dtype(scope, node)
+    extra = [] if dtype is None else [dtype]
+    return ast.Call(ast.Name("initializer", ast.Load()), [init, shape, *extra], [])
+
+
+def _keyword(node: ast.Call, name: str) -> ast.expr:
+    for keyword in node.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    raise Untranslatable(node, f"`{name}` is not given")
+
+
+def _creation(scope: Scope, node: ast.expr) -> str | None:
+    if not isinstance(node, ast.Call) or not scope.calls(node):
+        return None
+    callee = scope.calls(node)[0].callee
+    name = getattr(callee, "name", "")
+    return name if name in _CONSTANT or name in _RANDOM else None
+
+
+def _shape(scope: Scope, node: ast.Call, name: str) -> ast.expr | None:
+    facts = scope.calls(node)
+    sizes = node.args[:1] if name == "torch.full" else node.args
+    if not sizes:
+        keyword = next((k.value for k in node.keywords if k.arg == "size"), None)
+        return lower(scope, keyword) if keyword is not None else None
+    lowered = [lower(scope, a) for a in sizes]
+    first = facts[0].args[0]
+    if len(sizes) == 1 and not isinstance(sizes[0], ast.Starred) and isinstance(first, Literal):
+        if isinstance(first.value, tuple):
+            return lowered[0]
+        if isinstance(first.value, list):
+            return ast.Call(ast.Name("tuple", ast.Load()), [lowered[0]], []) if not isinstance(
+                lowered[0], ast.List
+            ) else ast.Tuple(lowered[0].elts, ast.Load())
+    if name in ("torch.Tensor", "torch.FloatTensor") and not all(
+        isinstance(a, Literal) and isinstance(a.value, int) for a in facts[0].args
+    ):
+        return None
+    return ast.Tuple(lowered, ast.Load())
+
+
+def _dtype(scope: Scope, node: ast.Call) -> ast.expr | None:
+    results = [f.result for f in scope.calls(node)]
+    dtypes = {r.dtype for r in results if isinstance(r, TensorValue)}
+    return None if dtypes == {"float32"} else dtype_expression(dtypes.pop()) if len(dtypes) == 1 else None
+
+
+def _allocated(scope: Scope, node: ast.AST, results: Sequence[Value]) -> ast.expr:
+    """Zeros of the right shape: the values come with the weights."""
+    shapes = [Literal(v.shape) for v in results if isinstance(v, TensorValue)]
+    if not shapes or not same(shapes):
+        raise Untranslatable(node, "its shape differs between instances")
+    value = results[0]
+    assert isinstance(value, TensorValue)
+    scope.flag(
+        node,
+        "MSP502",
+        "the values of this tensor are not recomputed in the port: they come with the weights",
+        "Load the converted weights before use.",
+        severity="info",
+    )
+    arguments = [expression("'zeros'"), literal(value.shape)]
+    if value.dtype != "float32":
+        arguments.append(dtype_expression(value.dtype))
+    return ast.Call(ast.Name("initializer", ast.Load()), arguments, [])
+
+
+__all__ = ["buffer_value", "host_tensor", "lower_parameter", "parameter_value"]

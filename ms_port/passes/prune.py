@@ -1,0 +1,148 @@
+"""Prune: what ran in no mode and no instance leaves a graph function; constant conditions are decided.
+
+Constructors are ordinary Python and keep their arms where these resolve by name; that is decided while lowering them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ms_port.ir.program import Drop, FunctionDef, Program, SourceLoc
+from ms_port.ir.tree import copy, nid
+from ms_port.ir.values import FunctionValue, Literal, TensorValue, holds_tensor
+from ms_port.passes.lowering.scope import truth
+from ms_port.passes.rewrite import map_functions
+
+
+def prune(program: Program) -> Program:
+    """Drop dead statements and decide constant conditions in every function that runs in the graph."""
+    drops: list[Drop] = []
+
+    def one(function: FunctionDef) -> FunctionDef:
+        if function.during_init:
+            return function
+        return replace(function, body=tuple(_Prune(function, drops).block(function.body)))
+
+    pruned = map_functions(program, one)
+    return replace(pruned, drops=(*pruned.drops, *drops))
+
+
+class _Prune(ast.NodeTransformer):
+    def __init__(self, function: FunctionDef, drops: list[Drop]) -> None:
+        self._facts = function.facts
+        self._function = function
+        self._drops = drops
+
+    def block(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
+        kept: list[ast.stmt] = []
+        for statement in statements:
+            if nid(statement) not in self._facts.ran:
+                self._drop(statement, "never ran")
+                continue
+            kept.extend(self._statement(copy(statement)))
+            if kept and isinstance(kept[-1], ast.Return | ast.Raise):
+                break
+        return kept
+
+    def _statement(self, statement: ast.stmt) -> list[ast.stmt]:
+        match statement:
+            case ast.If():
+                return self._if(statement)
+            case ast.For() | ast.While():
+                body = self.block(statement.body)
+                orelse = self.block(statement.orelse)
+                if not body:
+                    return []
+                for name in ("iter", "test", "target"):
+                    if hasattr(statement, name):
+                        setattr(statement, name, self.visit(getattr(statement, name)))
+                statement.body, statement.orelse = body, orelse
+                return [statement]
+            case ast.With():
+                statement.body = self.block(statement.body)
+                return [statement] if statement.body else []
+            case ast.Try():
+                self._drop(statement, "try inlined", quiet=True)
+                return self.block([*statement.body, *statement.orelse, *statement.finalbody])
+            case ast.Assert():
+                if any(holds_tensor(v) for n in ast.walk(statement.test) for v in self._call_values(n)):
+                    self._drop(statement, "assert on tensor values")
+                    return []
+            case ast.Import() | ast.ImportFrom() | ast.Global() | ast.Nonlocal():
+                return []
+            case ast.Expr(value=value) if self._is_noise(value):
+                self._drop(statement, "has no effect on the result")
+                return []
+            case ast.FunctionDef():
+                return [statement]
+        return [self.generic_visit(statement)]  # type: ignore[list-item]
+
+    def _call_values(self, node: ast.AST) -> tuple[object, ...]:
+        # Only a tensor that a comparison or call produced is a value read; `x.shape[0] == 3` reads no tensor value.
+        if isinstance(node, ast.Compare | ast.Call | ast.BoolOp):
+            return self._facts.values.get(nid(node), ())
+        return ()
+
+    def _if(self, statement: ast.If) -> list[ast.stmt]:
+        verdict = truth(self._facts.values.get(nid(statement.test), ()))
+        if verdict is None:
+            body, orelse = self.block(statement.body), self.block(statement.orelse)
+            values = self._facts.values.get(nid(statement.test), ())
+            if any(isinstance(v, TensorValue) for v in values) and not (body and orelse):
+                return body or orelse  # a branch on a tensor's value, of which one side was seen: flagged by the reads
+            if not body and not orelse:
+                return []
+            if not body:
+                statement.test, body, orelse = negate(self.visit(statement.test)), orelse, []
+            else:
+                statement.test = self.visit(statement.test)
+            statement.body, statement.orelse = body, orelse
+            return [statement]
+        self._drop(statement.test, f"always {verdict}")
+        return self.block(statement.body if verdict else statement.orelse)
+
+    def _is_noise(self, value: ast.expr) -> bool:
+        """Logging, warnings, prints and checks: a call without torch calls whose result is no tensor."""
+        if isinstance(value, ast.Constant):
+            return True
+        if not isinstance(value, ast.Call):
+            return not any(isinstance(n, ast.Call | ast.Yield | ast.Await) for n in ast.walk(value))
+        facts = self._facts.calls.get(nid(value), ())
+        if not facts or any(f.torch_calls or not isinstance(f.result, Literal) for f in facts):
+            return False
+        callee = facts[0].callee
+        if isinstance(callee, FunctionValue):
+            module = callee.name.partition(":")[0].partition(".")[0]
+            if module in ("logging", "warnings", "builtins"):
+                return True
+            return callee.name.partition(".")[0] not in ("list", "dict", "set") and facts[0].result == Literal(None)
+        return False
+
+    def _drop(self, node: ast.AST, reason: str, quiet: bool = False) -> None:
+        if quiet or isinstance(node, ast.Pass):
+            return
+        text = ast.unparse(node).split("\n")[0][:160]
+        self._drops.append(
+            Drop(self._function.key, SourceLoc(self._function.loc.file, getattr(node, "lineno", 0)), text, reason)
+        )
+
+    # --- expressions ----------------------------------------------------------------------------------------------
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+        verdict = truth(self._facts.values.get(nid(node.test), ()))
+        if verdict is None:
+            return self.generic_visit(node)  # type: ignore[return-value]
+        return self.visit(node.body if verdict else node.orelse)  # type: ignore[no-any-return]
+
+
+def negate(test: ast.expr) -> ast.expr:
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return test.operand
+    if isinstance(test, ast.Compare) and len(test.ops) == 1:
+        swap: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.Eq: ast.NotEq}
+        if type(test.ops[0]) in swap:
+            test.ops = [swap[type(test.ops[0])]()]
+            return test
+    return ast.UnaryOp(ast.Not(), test)

@@ -1,0 +1,118 @@
+"""Reach: what neither the model nor the code that is left refers to is left out."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ms_port.ir.program import CellDef, FunctionDef, Program
+
+
+def keep_reached(program: Program) -> Program:
+    """Drop functions, methods and classes that no reached code names."""
+    reach = _Reach(program)
+    reach.run()
+    cells = {
+        key: replace(cell, methods=tuple(m for m in cell.methods if m.key in reach.functions))
+        for key, cell in program.cells.items()
+        if key in reach.cells
+    }
+    functions = {key: f for key, f in program.functions.items() if key in reach.functions}
+    names = {n.id for s in program.constants.values() for n in ast.walk(s) if isinstance(n, ast.Name)}
+    read = reach.names | names
+    constants = {name: s for name, s in program.constants.items() if name in reach.names}
+    configs = {name: fields for name, fields in program.configs.items() if name.rpartition(".")[2] in reach.names}
+    used = frozenset(name for name in program.op_functions if name in read or name in _bases(program, cells.values()))
+    return replace(
+        program, cells=cells, functions=functions, constants=constants, configs=configs, op_functions=used,
+        stubs=tuple(s for s in program.stubs if s.name in read),
+    )  # fmt: skip
+
+
+def _bases(program: Program, cells: Iterable[CellDef]) -> set[str]:
+    """Names of op-map functions that stand as base classes are known to the emitter only: keep them all."""
+    return set(program.op_functions) if any(len(c.bases) and c.bases[0] != "torch.nn.Module" for c in cells) else set()
+
+
+class _Reach:
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._by_name = {c.name: k for k, c in program.cells.items()}
+        self._free = {f.name: k for k, f in program.functions.items()}
+        self._methods: dict[str, list[FunctionDef]] = {}
+        for cell in program.cells.values():
+            for method in cell.methods:
+                self._methods.setdefault(method.name, []).append(method)
+        self.cells: set[str] = set()
+        self.functions: set[str] = set()
+        self.names: set[str] = set()
+        """Every name and attribute that reached code reads."""
+
+    def run(self) -> None:
+        program = self._program
+        if program.factory is not None:
+            self._function(program.factory)
+        self._cell(program.root)
+        for path, module in program.modules.items():
+            if module.cls in program.cells and path == "":
+                self._cell(module.cls)
+        for statement in program.constants.values():
+            self._walk([statement])
+
+    def _cell(self, key: str) -> None:
+        if key in self.cells or key not in self._program.cells:
+            return
+        self.cells.add(key)
+        cell = self._program.cells[key]
+        for base in cell.bases:
+            self._cell(base)
+        for method in cell.methods:
+            if method.name in ("__init__", "construct") or method.name in self.names:
+                self._function(method)
+
+    def _function(self, function: FunctionDef) -> None:
+        if function.key in self.functions:
+            return
+        self.functions.add(function.key)
+        defaults = [d for d in [*function.node.args.defaults, *function.node.args.kw_defaults] if d is not None]
+        hints = [a.annotation for a in function.node.args.args if a.annotation is not None]
+        self._walk([*function.body, *defaults])
+        for hint in hints:
+            self.names |= {n.id for n in ast.walk(hint) if isinstance(n, ast.Name)}
+
+    def _walk(self, nodes: Iterable[ast.AST]) -> None:
+        for root in nodes:
+            for node in ast.walk(root):
+                if isinstance(node, ast.Name):
+                    self._name(node.id)
+                elif isinstance(node, ast.Attribute):
+                    self._attribute(node.attr)
+                elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    self.names.add(node.value)
+                for key in getattr(node, "callees", None) or ():
+                    if isinstance(key, str):
+                        self._key(key)
+
+    def _name(self, name: str) -> None:
+        self.names.add(name)
+        if name in self._by_name:
+            self._cell(self._by_name[name])
+        if name in self._free:
+            self._function(self._program.functions[self._free[name]])
+
+    def _attribute(self, name: str) -> None:
+        self.names.add(name)
+        for method in self._methods.get(name, ()):
+            if method.owner in self.cells:
+                self._function(method)
+
+    def _key(self, key: str) -> None:
+        if key in self._program.functions:
+            self._function(self._program.functions[key])
+            return
+        for cell in self._program.cells.values():
+            for method in cell.methods:
+                if method.key == key:
+                    self._cell(cell.key)
+                    self._function(method)

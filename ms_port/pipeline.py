@@ -1,0 +1,59 @@
+"""The passes in their order: a recording becomes a program in MindSpore's terms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ms_port.capture import Recording
+from ms_port.capture.lift import lift
+from ms_port.ir.program import Program
+from ms_port.opmap import OpMap
+from ms_port.passes.finish import finish
+from ms_port.passes.functionalize import functionalize
+from ms_port.passes.lowering import lower_program
+from ms_port.passes.prune import prune
+from ms_port.passes.randomness import own_draws
+from ms_port.passes.reach import keep_reached
+from ms_port.passes.signatures import prune_signatures
+
+Dump = Callable[[str, Program], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a person may choose about the translation."""
+
+    name: str
+    freeze: bool = False
+    command: str = ""
+    """The command that makes the same port again."""
+    dump: Dump | None = None
+    """Called with each stage's name and program (``--dump-ir``)."""
+
+
+def translate(recording: Recording, opmap: OpMap, options: Options) -> Program:
+    """Run every pass. Raises Untranslatable only where the root itself has no source."""
+    program = lift(recording, options.name)
+    _dump(options, "capture", program)
+    passes: tuple[tuple[str, Callable[[Program], Program]], ...] = (
+        ("prune", prune),
+        ("functionalize", functionalize),
+        ("lower", lambda p: lower_program(p, opmap)),
+        ("signatures", prune_signatures),
+        ("reach", keep_reached),
+        ("draws", own_draws),
+        ("finish", finish),
+    )
+    for name, run in passes:
+        program = run(program)
+        _dump(options, name, program)
+    return program
+
+
+STAGES = ("capture", "prune", "functionalize", "lower", "signatures", "reach", "draws", "finish")
+
+
+def _dump(options: Options, stage: str, program: Program) -> None:
+    if options.dump is not None:
+        options.dump(stage, program)
