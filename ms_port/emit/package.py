@@ -1,0 +1,205 @@
+"""Writes the package: model.py, functions.py, fixes.py."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jinja2 import StrictUndefined
+from jinja2.sandbox import SandboxedEnvironment
+
+from ms_port.emit.configs import config_source
+from ms_port.emit.imports import import_block
+from ms_port.emit.order import ordered
+from ms_port.emit.parameters import CellPath, ParameterRow, cell_paths, parameter_rows
+from ms_port.emit.source import block_source, class_header, docstring, function_source
+from ms_port.emit.unparse import unparse
+from ms_port.ir.program import CellDef, FunctionDef, Program
+from ms_port.opmap import OpMap
+
+_BASES = {
+    "torch.nn.Module": "nn.Cell",
+    "torch.nn.Sequential": "nn.SequentialCell",
+    "torch.nn.ModuleList": "nn.CellList",
+    "torch.nn.ModuleDict": "nn.CellDict",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Banner:
+    """Where a generated file comes from."""
+
+    version: str
+    target: str
+    torch: str
+    mindspore: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class EmittedFiles:
+    """What was written, and the map from torch's names to the port's."""
+
+    files: tuple[Path, ...]
+    parameters: tuple[ParameterRow, ...]
+    cells: tuple[CellPath, ...]
+    lines: int
+    classes: int
+    fields: tuple[str, ...] = field(default=())
+
+
+def template_directory() -> Path:
+    """The templates that ship with ms-port: inside an installed wheel, or at the root of a checkout."""
+    package = Path(__file__).resolve().parents[1]
+    shipped = package / "_data" / "templates"
+    return shipped if shipped.is_dir() else package.parent / "templates"
+
+
+def write_package(program: Program, opmap: OpMap, out: Path, banner: Banner) -> EmittedFiles:
+    """Write ``out/NAME/*.py``. Formatting is ruff's; the same program gives the same bytes."""
+    folder = out / program.name
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = {"model.py": model_source(program, opmap, banner), "__init__.py": _init_source(program)}
+    if program.op_functions:
+        texts["functions.py"] = _render(
+            "functions.py.j2", banner=banner, body=opmap.function_sources(sorted(program.op_functions))
+        )
+    if program.stubs:
+        texts["fixes.py"] = _render("fixes.py.j2", banner=banner, stubs=program.stubs)
+    paths = []
+    for name, text in texts.items():
+        path = folder / name
+        path.write_text(text, encoding="utf-8")
+        paths.append(path)
+    _format(paths)
+    model = (folder / "model.py").read_text(encoding="utf-8")
+    return EmittedFiles(
+        files=tuple(paths),
+        parameters=tuple(parameter_rows(program, opmap)),
+        cells=tuple(cell_paths(program)),
+        lines=model.count("\n"),
+        classes=len(program.cells),
+    )
+
+
+def model_source(program: Program, opmap: OpMap, banner: Banner) -> str:
+    """The text of model.py, before formatting."""
+    definitions = ordered(program)
+    parts = [_constant_source(s) for s in program.constants.values()]
+    parts += [config_source(name, fields) for name, fields in program.configs.items() if fields]
+    body: list[str] = []
+    for definition in definitions:
+        body.append(
+            _cell_source(program, opmap, definition) if isinstance(definition, CellDef) else function_source(definition)
+        )
+    early, late = _split_constants(program, parts)
+    assert program.factory is not None
+    text = "\n\n\n".join([*early, *body, *late, function_source(_factory(program))])
+    load = _render("load_weights.py.j2")
+    tree = ast.parse(text + "\n\n" + load)
+    exported = sorted({program.cells[program.root].name, "build_model", "load_weights", *_config_names(program)}, key=_isort)
+    return _render(
+        "model.py.j2",
+        banner=banner,
+        docstring=_first_paragraph(program),
+        imports=import_block(tree, program.op_functions, [s.name for s in program.stubs]),
+        exported=exported,
+        body=text,
+        load_weights=load,
+    )
+
+
+def _isort(name: str) -> tuple[int, str]:
+    return (1 if name[0].isupper() else 2, name)
+
+
+def _config_names(program: Program) -> list[str]:
+    return [name.rpartition(".")[2] for name, fields in program.configs.items() if fields]
+
+
+def _factory(program: Program) -> FunctionDef:
+    assert program.factory is not None
+    return program.factory
+
+
+def _split_constants(program: Program, parts: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Constants that name cells or functions of the file stand after these; nothing reads them earlier."""
+    own = {c.name for c in program.cells.values()} | {f.name for f in program.functions.values()}
+    early, late = [], []
+    for part in parts:
+        names = {n.id for n in ast.walk(ast.parse(part)) if isinstance(n, ast.Name)}
+        (late if names & own else early).append(part)
+    return early, late
+
+
+def _constant_source(statement: ast.stmt) -> str:
+    return unparse(statement)
+
+
+def _cell_source(program: Program, opmap: OpMap, cell: CellDef) -> str:
+    lines = [class_header(cell, base_names(program, opmap, cell))]
+    if cell.docstring:
+        lines.append(textwrap.indent(docstring(cell.docstring), "    "))
+    parts = []
+    if cell.attributes:
+        parts.append(block_source(cell.attributes, {}))
+    parts += [function_source(m) for m in cell.methods]
+    if not parts and not cell.docstring:
+        parts.append("pass")
+    lines.append(textwrap.indent("\n\n".join(parts), "    "))
+    return "\n".join(lines)
+
+
+def base_names(program: Program, opmap: OpMap, cell: CellDef) -> list[str]:
+    """The bases as written: cells of the output by name, torch's as MindSpore's; a base that is left out hands on its own."""
+    names: list[str] = []
+    for base in cell.bases:
+        if base in program.cells:
+            names.append(program.cells[base].name)
+        elif base in _BASES:
+            names.append(_BASES[base])
+        elif (row := opmap.row(base)) is not None and row.cell is not None:
+            names.append(row.cell)
+    unique = list(dict.fromkeys(names))
+    if len(unique) > 1 and "nn.Cell" in unique:
+        unique.remove("nn.Cell")
+    return unique or ["nn.Cell"]
+
+
+def _first_paragraph(program: Program) -> str:
+    doc = program.cells[program.root].docstring or program.docstring or ""
+    first = doc.strip().split("\n\n")[0].strip() if doc else ""
+    return " ".join(first.split()) or f"{program.cells[program.root].name} for MindSpore."
+
+
+def _init_source(program: Program) -> str:
+    names = sorted({program.cells[program.root].name, "build_model", "load_weights", *_config_names(program)}, key=_isort)
+    listed = ", ".join(f'"{n}"' for n in names)
+    return f'"""{_first_paragraph(program)}"""\n\nfrom .model import {", ".join(names)}\n\n__all__ = [{listed}]\n'
+
+
+def _render(template: str, **values: object) -> str:
+    from jinja2 import FileSystemLoader
+
+    environment = SandboxedEnvironment(
+        loader=FileSystemLoader(template_directory()), undefined=StrictUndefined, keep_trailing_newline=True,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    return environment.get_template(template).render(**values)
+
+
+def _format(paths: Sequence[Path]) -> None:
+    """ruff sorts the imports and lays the code out."""
+    ruff = [sys.executable, "-m", "ruff"]
+    files = [str(p) for p in paths]
+    common = ["--isolated", "--line-length", "120", "--quiet"]
+    subprocess.run([*ruff, "check", "--fix", "--select", "I", *common, *files], check=False, capture_output=True)
+    subprocess.run([*ruff, "format", *common, *files], check=True, capture_output=True)
+
+
+__all__ = ["Banner", "EmittedFiles", "base_names", "model_source", "template_directory", "write_package"]

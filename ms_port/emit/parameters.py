@@ -1,0 +1,90 @@
+"""Which parameter of the port is which of torch's: names and rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from ms_port.ir.program import ModuleInstance, Program
+from ms_port.opmap import OpMap, Row
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterRow:
+    """One entry of port.json's ``parameters``; ``mindspore`` is None where the tensor is dropped."""
+
+    torch: str
+    mindspore: str | None
+    shape: tuple[int, ...]
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class CellPath:
+    """One entry of port.json's ``cells``."""
+
+    path: str
+    cell: str
+    cls: str
+
+
+def parameter_rows(program: Program, opmap: OpMap) -> Iterator[ParameterRow]:
+    """Every tensor of torch's state, and non-persistent buffers that the port keeps as Parameters."""
+    owners: dict[str, str | None] = {}
+    for path, tensor in program.parameters.items():
+        name, rule = _mapped(program, opmap, path)
+        if tensor.kind.startswith("buffer (not") and not _is_loaded(program, path):
+            continue
+        if name is not None and tensor.tied_to is not None:
+            yield ParameterRow(path, owners.get(tensor.tied_to, name), tensor.shape, "tied")
+            continue
+        owners[path] = name
+        yield ParameterRow(path, name, tensor.shape, rule)
+
+
+def _is_loaded(program: Program, path: str) -> bool:
+    """A buffer that torch does not save comes with the weights where the port does not compute it."""
+    return path in program.loaded_buffers
+
+
+def _mapped(program: Program, opmap: OpMap, path: str) -> tuple[str | None, str]:
+    owner, _, name = path.rpartition(".")
+    module = program.modules.get(owner)
+    if module is None:
+        return path, "same"
+    row = row_of(program, opmap, module.cls)
+    for rule in _weights(opmap, row, module) if row is not None else ():
+        if rule.torch == name or ("*" in rule.torch and fnmatchcase(name, rule.torch)):
+            if rule.mindspore is None:
+                return None, "drop"
+            renamed = rule.mindspore.replace("*", name[len(rule.torch.split("*")[0]) :]) if "*" in rule.torch else rule.mindspore
+            return f"{owner}.{renamed}" if owner else renamed, rule.rule
+    return path, "same"
+
+
+def _weights(opmap: OpMap, row: Row, module: ModuleInstance):  # type: ignore[no-untyped-def]
+    from ms_port.ir.values import Literal
+    from ms_port.opmap import NoLowering
+
+    attributes = {k: v.value for k, v in module.attributes if isinstance(v, Literal)}
+    try:
+        return opmap.from_instance(row.api, attributes).row.weights
+    except NoLowering:
+        return row.weights
+
+
+def row_of(program: Program, opmap: OpMap, cls: str) -> Row | None:
+    """The row of a layer class, or of the torch layer that a user class derives from."""
+    if cls not in program.cells:
+        return opmap.row(cls)
+    for base in program.cells[cls].bases:
+        if base not in ("torch.nn.Module",) and (row := row_of(program, opmap, base)) is not None:
+            return row
+    return None
+
+
+def cell_paths(program: Program) -> Iterator[CellPath]:
+    """Torch module path -> cell path, for every module (children keep their names)."""
+    for path, module in program.modules.items():
+        yield CellPath(path, path, module.cls)
