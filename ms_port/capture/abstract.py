@@ -80,6 +80,8 @@ class Abstractor:
             self._tensors.setdefault(id(tensor), name)
         self._memo: dict[int, ir.Value] = {}
         self._alive: list[Any] = []
+        self.config_classes: dict[str, type] = {}
+        """Classes of the config objects met."""
 
     def path(self, module: torch.nn.Module) -> str | None:
         """Dotted name of a module of the model; None for others."""
@@ -187,10 +189,12 @@ class Abstractor:
             fields = tuple((n, self(getattr(value, n))) for n in names if hasattr(value, n))
             if any(ir.holds_tensor(item) for _, item in fields):
                 return ir.ObjectValue(name, id(value), "output", fields)
+            self.config_classes[name] = type(value)
             return ir.ObjectValue(name, id(value), "config", fields)
         if isinstance(held, dict) and not is_torch_module(type(value).__module__):
             plain = ((k, v) for k, v in held.items() if isinstance(k, str))
             fields = tuple((k, ir.Literal(v)) for k, v in plain if _is_literal(v))
+            self.config_classes[name] = type(value)
             return ir.ObjectValue(name, id(value), "config" if fields else "opaque", fields)
         return ir.ObjectValue(name, id(value))
 

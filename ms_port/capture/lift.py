@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 import types
 from collections import defaultdict
@@ -19,6 +20,7 @@ from ms_port.capture.statics import resolve_statics
 from ms_port.ir.program import (
     CallFact,
     CellDef,
+    ConfigClass,
     Facts,
     FunctionDef,
     InputSpec,
@@ -28,7 +30,7 @@ from ms_port.ir.program import (
     Program,
     SourceLoc,
 )
-from ms_port.ir.values import TensorValue, Value
+from ms_port.ir.values import Literal, TensorValue, Value
 
 
 def lift(recording: Recording, name: str) -> Program:
@@ -88,9 +90,24 @@ class _Lift:
             outputs={mode: self._abstract(value) for mode, value in recording.outputs.items()},
             ledger=tuple(map(self._ledger_entry, recording.torch_calls)),
             factory=factory,
+            config_classes={name: self._config_class(cls) for name, cls in self._abstract.config_classes.items()},
             factory_arguments=tuple((k, self._abstract(v)) for k, v in recording.factory_arguments.items()),
             docstring=inspect.getdoc(inspect.getmodule(type(model)) or model) or None,
         )
+
+    def _config_class(self, cls: type) -> ConfigClass:
+        """Fields in the order of the constructor, with the defaults that are literals."""
+        try:
+            parameters = list(inspect.signature(cls).parameters.values())
+        except (TypeError, ValueError):
+            parameters = []
+        fields = []
+        for parameter in parameters:
+            default = self._abstract(parameter.default) if parameter.default is not parameter.empty else None
+            fields.append((parameter.name, default if isinstance(default, Literal) else None))
+        doc = cls.__dict__.get("__doc__")
+        summary = inspect.cleandoc(doc).split("\n\n")[0] if doc and not doc.startswith(f"{cls.__name__}(") else None
+        return ConfigClass(summary, tuple(fields))
 
     def _wanted(self, function: FunctionRecord) -> bool:
         return isinstance(function.tree, ast.FunctionDef) and function.name != "<lambda>"
@@ -191,7 +208,12 @@ class _Lift:
                 for base in reversed(cls.__mro__):
                     if issubclass(base, torch.nn.Module) and not is_torch_module(base.__module__):
                         classes.setdefault(canonical_class(base), base)
-        mixins = {canonical_class(o): o for o in self._owners.values() if o and not issubclass(o, torch.nn.Module)}
+        bases = {base for cls in classes.values() for base in cls.__mro__}
+        mixins = {
+            canonical_class(o): o
+            for o in self._owners.values()
+            if o is not None and not issubclass(o, torch.nn.Module) and (o in bases or _is_plain_class(o))
+        }
         cells = {}
         for key, cls in {**mixins, **classes}.items():
             cells[key] = CellDef(
@@ -267,6 +289,11 @@ class _Lift:
             loc=SourceLoc(call.file, call.line),
             writes=frozenset(v.storage for v in map(self._abstract, call.writes) if isinstance(v, TensorValue)),
         )
+
+
+def _is_plain_class(cls: type) -> bool:
+    """A person's own helper class of ordinary Python (a record of settings): it can be written out like a cell."""
+    return cls.__bases__ == (object,) and "__init__" in cls.__dict__ and not dataclasses.is_dataclass(cls)
 
 
 def _layer_attributes(module: torch.nn.Module) -> dict[str, Any]:

@@ -10,10 +10,12 @@ from typing import Any, Literal, TypeAlias
 
 import torch
 
+from ms_port.capture.errors import CaptureError
+
 Mode: TypeAlias = Literal["init", "eval", "train"]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class FunctionRecord:
     """One instrumented function: its tree, in which every node has an integer ``nid``, and its activations."""
 
@@ -41,8 +43,11 @@ class FunctionRecord:
     def qualname(self) -> str:
         return self.code.co_qualname
 
+    def __repr__(self) -> str:
+        return f"<function {self.qualname} at {self.file}:{self.line}, ran {len(self.activations)} times>"
 
-@dataclass(slots=True, eq=False)
+
+@dataclass(slots=True, eq=False, repr=False)
 class Activation:
     """One run of an instrumented function."""
 
@@ -76,8 +81,11 @@ class Activation:
     last_statement: int | None = None
     """While recording: nid of the statement that began last."""
 
+    def __repr__(self) -> str:
+        return f"<{self.mode} run of {self.function.qualname}>"
 
-@dataclass(slots=True, eq=False)
+
+@dataclass(slots=True, eq=False, repr=False)
 class CallRecord:
     """One evaluation of one ``ast.Call``."""
 
@@ -93,8 +101,11 @@ class CallRecord:
     children: list[Activation] = field(default_factory=list)
     """Activations entered directly from this call."""
 
+    def __repr__(self) -> str:
+        return f"<call of {getattr(self.callee, '__qualname__', type(self.callee).__name__)}, node {self.nid}>"
 
-@dataclass(slots=True, eq=False)
+
+@dataclass(slots=True, eq=False, repr=False)
 class TorchCall:
     """One outermost torch API call seen by the function mode (property reads such as ``.shape`` left out)."""
 
@@ -113,26 +124,40 @@ class TorchCall:
     writes: tuple[Any, ...] = ()
     """Tensors whose version this call raised (also through views: every traced tensor of that storage)."""
 
+    def __repr__(self) -> str:
+        return f"<{self.index}: {self.name} at {self.file}:{self.line}>"
 
-@dataclass(slots=True, eq=False)
+
+@dataclass(slots=True, eq=False, repr=False)
 class ValueRead:
-    """Python read a traced tensor's value (``bool(t)``, ``.item()``, data-dependent shapes): replayed on real inputs."""
+    """Python read a traced tensor's value (``bool(t)``, ``.item()``, a shape that depends on data)."""
 
     call: TorchCall
     value: Any
+    """The result on the real inputs."""
     file: str
     line: int
+    sources: tuple[str, ...] = ()
+    """What the value depends on: names of parameters and buffers, ``<input>`` for any input; () for a constant."""
+    kind: Literal["value", "shape", "unsupported"] = "value"
+    """Python saw the value, or a shape depends on it, or fake tensors merely lack the operation."""
+
+    def __repr__(self) -> str:
+        return f"<read by {self.call.name} at {self.file}:{self.line}>"
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ModuleArguments:
     """Constructor arguments of one module, by parameter name, as bound at the outermost ``__init__``."""
 
     cls: type
     arguments: dict[str, Any]
 
+    def __repr__(self) -> str:
+        return f"<{self.cls.__name__}({', '.join(self.arguments)})>"
 
-@dataclass(slots=True, eq=False)
+
+@dataclass(slots=True, eq=False, repr=False)
 class Recording:
     """All that one capture saw. Tensors are kept alive, so ``id`` identifies them."""
 
@@ -159,5 +184,13 @@ class Recording:
     uninstrumented: set[types.CodeType]
     timings: dict[str, float] = field(default_factory=dict)
     """Seconds by step: ``warm_up``, ``instrument``, ``build``, ``forward``."""
+    failed: dict[Mode, CaptureError] = field(default_factory=dict)
+    """Modes whose forward pass raised on these inputs while the other mode's did not (detectors train on targets):
+    they have no activations, calls or output, and their root is None."""
+    fake_inputs: dict[str, Any] = field(default_factory=dict)
+    """The inputs as the forward passes got them, by forward parameter: fake stand-ins of ``inputs``."""
     alive: Any = None
     """Keeps every object alive whose id is used as a key."""
+
+    def __repr__(self) -> str:
+        return f"<recording of {type(self.model).__name__}: {len(self.functions)} functions>"

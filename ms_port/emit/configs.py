@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import ast
+import textwrap
 from collections.abc import Mapping
 
+from ms_port.emit.source import docstring
 from ms_port.ir.tree import literal
 from ms_port.ir.values import Literal, Value
 
 _TYPES = {bool: "bool", int: "int", float: "float", str: "str"}
 
 
-def config_source(name: str, fields: Mapping[str, Value]) -> str:
+def config_source(name: str, fields: Mapping[str, Value], doc: str | None) -> str:
     """``@dataclass class Name: field: type = value``."""
-    lines = ["@dataclass", f"class {name.rpartition('.')[2]}:", '    """The options that the model reads."""', ""]
+    summary = docstring(doc or "The options that the model reads.")
+    lines = ["@dataclass", f"class {name.rpartition('.')[2]}:", textwrap.indent(summary, "    "), ""]
     for field, value in fields.items():
         lines.append(f"    {field}: {_type(value)} = {_default(value)}")
     return "\n".join(lines)
@@ -32,4 +35,5 @@ def _default(value: Value) -> str:
     plain = value.value if isinstance(value, Literal) else None
     if isinstance(plain, list):
         plain = tuple(plain)
-    return ast.unparse(literal(plain))
+    text = ast.unparse(literal(plain))
+    return f"field(default_factory=lambda: {text})" if isinstance(plain, dict) else text

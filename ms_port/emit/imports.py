@@ -23,7 +23,7 @@ def import_block(tree: ast.Module, functions: Collection[str], stubs: Collection
     if "OrderedDict" in read:
         standard.append("from collections import OrderedDict")
     if "dataclass" in read:
-        standard.append("from dataclasses import dataclass")
+        standard.append(f"from dataclasses import dataclass{', field' if 'field' in read else ''}")
     if "partial" in read:
         standard.append("from functools import partial")
     if typing := sorted(read & _TYPING):

@@ -19,7 +19,7 @@ from ms_port.emit.order import ordered
 from ms_port.emit.parameters import CellPath, ParameterRow, cell_paths, parameter_rows
 from ms_port.emit.source import block_source, class_header, docstring, function_source
 from ms_port.emit.unparse import unparse
-from ms_port.ir.program import CellDef, FunctionDef, Program
+from ms_port.ir.program import CellDef, Program
 from ms_port.opmap import OpMap
 
 _BASES = {
@@ -89,17 +89,22 @@ def write_package(program: Program, opmap: OpMap, out: Path, banner: Banner) -> 
 
 def model_source(program: Program, opmap: OpMap, banner: Banner) -> str:
     """The text of model.py, before formatting."""
-    definitions = ordered(program)
-    parts = [_constant_source(s) for s in program.constants.values()]
-    parts += [config_source(name, fields) for name, fields in program.configs.items() if fields]
-    body: list[str] = []
-    for definition in definitions:
-        body.append(
-            _cell_source(program, opmap, definition) if isinstance(definition, CellDef) else function_source(definition)
-        )
-    early, late = _split_constants(program, parts)
     assert program.factory is not None
-    text = "\n\n\n".join([*early, *body, *late, function_source(_factory(program))])
+    parts = [
+        config_source(name, fields, _config_doc(program, name)) for name, fields in program.configs.items() if fields
+    ]
+    definitions = ordered(program)
+    sources = [
+        _cell_source(program, opmap, d) if isinstance(d, CellDef) else function_source(d) for d in definitions
+    ]
+    names = [d.name for d in definitions]
+    for statement in reversed(program.constants.values()):
+        text = unparse(statement)
+        needed = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name)}
+        after = max((i + 1 for i, name in enumerate(names) if name in needed), default=0)
+        sources.insert(after, text)
+        names.insert(after, "")
+    text = "\n\n\n".join([*parts, *sources, function_source(program.factory)])
     load = _render("load_weights.py.j2")
     tree = ast.parse(text + "\n\n" + load)
     exported = sorted({program.cells[program.root].name, "build_model", "load_weights", *_config_names(program)}, key=_isort)
@@ -114,31 +119,17 @@ def model_source(program: Program, opmap: OpMap, banner: Banner) -> str:
     )
 
 
+def _config_doc(program: Program, name: str) -> str | None:
+    known = program.config_classes.get(name)
+    return known.docstring if known else None
+
+
 def _isort(name: str) -> tuple[int, str]:
     return (1 if name[0].isupper() else 2, name)
 
 
 def _config_names(program: Program) -> list[str]:
     return [name.rpartition(".")[2] for name, fields in program.configs.items() if fields]
-
-
-def _factory(program: Program) -> FunctionDef:
-    assert program.factory is not None
-    return program.factory
-
-
-def _split_constants(program: Program, parts: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Constants that name cells or functions of the file stand after these; nothing reads them earlier."""
-    own = {c.name for c in program.cells.values()} | {f.name for f in program.functions.values()}
-    early, late = [], []
-    for part in parts:
-        names = {n.id for n in ast.walk(ast.parse(part)) if isinstance(n, ast.Name)}
-        (late if names & own else early).append(part)
-    return early, late
-
-
-def _constant_source(statement: ast.stmt) -> str:
-    return unparse(statement)
 
 
 def _cell_source(program: Program, opmap: OpMap, cell: CellDef) -> str:
@@ -168,6 +159,8 @@ def base_names(program: Program, opmap: OpMap, cell: CellDef) -> list[str]:
     unique = list(dict.fromkeys(names))
     if len(unique) > 1 and "nn.Cell" in unique:
         unique.remove("nn.Cell")
+    if cell.bases == ("builtins.object",) or cell.bases == ("object",):
+        return []
     return unique or ["nn.Cell"]
 
 

@@ -45,7 +45,7 @@ def _statement(statement: ast.stmt, comments: Mapping[int, tuple[str, ...]]) -> 
         case ast.If():
             return _if(statement, comments)
         case ast.For(target=target, iter=iterated, body=body):
-            return f"for {_bare(target)} in {_bare(iterated)}:\n{_indented(body, comments)}"
+            return f"for {_bare(target)} in {unparse(iterated)}:\n{_indented(body, comments)}"
         case ast.While(test=test, body=body):
             return f"while {unparse(test)}:\n{_indented(body, comments)}"
     return unparse(statement)
@@ -82,5 +82,5 @@ def docstring(text: str) -> str:
 
 def class_header(cell: CellDef, bases: Sequence[str]) -> str:
     """``class Name(bases):``."""
-    return f"class {cell.name}({', '.join(bases)}):"
+    return f"class {cell.name}({', '.join(bases)}):" if bases else f"class {cell.name}:"
 

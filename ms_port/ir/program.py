@@ -159,6 +159,14 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfigClass:
+    """A configuration class of the source: its summary and its fields with their literal defaults."""
+
+    docstring: str | None
+    fields: tuple[tuple[str, Value | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Stub:
     """An op that has no lowering: a function in ``fixes.py`` that a person fills in."""
 
@@ -194,6 +202,7 @@ class Program:
     """Module-level definitions that the code reads, by name."""
     configs: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)
     """Class of a config object -> the fields read."""
+    config_classes: Mapping[str, ConfigClass] = field(default_factory=dict)
     docstring: str | None = None
     flags: tuple[Flag, ...] = ()
     drops: tuple[Drop, ...] = ()

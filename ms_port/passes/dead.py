@@ -16,7 +16,16 @@ _PURE = frozenset("range len int float bool str tuple list dict zip enumerate ma
 def drop_dead(program: Program) -> Program:
     """Remove assignments to locals and attributes that nothing reads, until nothing is left to remove."""
     kept = _kept_attributes(program)
-    return map_functions(program, lambda function: _clean(function, kept))
+    empty = frozenset(f.key for f in all_functions(program) if f.during_init and _does_nothing(f))
+    return map_functions(program, lambda function: _clean(function, kept, empty))
+
+
+def _does_nothing(function: FunctionDef) -> bool:
+    """Whether a helper of a constructor has nothing left but to hand back what it was given."""
+    return function.name != "__init__" and all(
+        isinstance(s, ast.Pass) or (isinstance(s, ast.Return) and isinstance(s.value, ast.Name | ast.Constant | None))
+        for s in function.body
+    )
 
 
 def _kept_attributes(program: Program) -> frozenset[str]:
@@ -26,6 +35,8 @@ def _kept_attributes(program: Program) -> frozenset[str]:
         for statement in function.body:
             for node in ast.walk(statement):
                 if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+                    if getattr(node, "of_config", None) is not None:
+                        continue  # a field of the configuration, not of a cell
                     read.add(node.attr)
                 elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
                     read |= {a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)}
@@ -34,28 +45,28 @@ def _kept_attributes(program: Program) -> frozenset[str]:
     return frozenset(read | children | tensors)
 
 
-def _clean(function: FunctionDef, kept: frozenset[str]) -> FunctionDef:
+def _clean(function: FunctionDef, kept: frozenset[str], empty: frozenset[str]) -> FunctionDef:
     body = [copy(s) for s in function.body]
     while True:
         read = names_read(body)
-        cleaned, changed = _block(body, read, kept, function.during_init)
+        cleaned, changed = _block(body, read, kept, empty, function.during_init)
         body = cleaned
         if not changed:
             return replace(function, body=tuple(body))
 
 
 def _block(
-    statements: Sequence[ast.stmt], read: set[str], kept: frozenset[str], host: bool
+    statements: Sequence[ast.stmt], read: set[str], kept: frozenset[str], empty: frozenset[str], host: bool
 ) -> tuple[list[ast.stmt], bool]:
     result: list[ast.stmt] = []
     changed = False
     for statement in statements:
-        if _is_dead(statement, read, kept, host):
+        if _is_dead(statement, read, kept, host) or _calls_nothing(statement, empty):
             changed = True
             continue
         if isinstance(statement, ast.If | ast.For | ast.While):
-            statement.body, one = _block(statement.body, read, kept, host)
-            statement.orelse, two = _block(statement.orelse, read, kept, host)
+            statement.body, one = _block(statement.body, read, kept, empty, host)
+            statement.orelse, two = _block(statement.orelse, read, kept, empty, host)
             changed = changed or one or two
             if not statement.body and not statement.orelse:
                 changed = True
@@ -72,6 +83,12 @@ def _block(
         if isinstance(statement, ast.Return | ast.Raise | ast.Continue | ast.Break):
             break
     return result, changed
+
+
+def _calls_nothing(statement: ast.stmt, empty: frozenset[str]) -> bool:
+    """A statement that only calls a helper which does nothing."""
+    callees = getattr(statement.value, "callees", ()) if isinstance(statement, ast.Expr) else ()
+    return bool(callees) and all(key in empty for key in callees)
 
 
 def _is_dead(statement: ast.stmt, read: set[str], kept: frozenset[str], host: bool) -> bool:

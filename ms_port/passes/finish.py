@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import replace
 
-from ms_port.ir.flags import Flag
-from ms_port.ir.program import FunctionDef, Program
+from ms_port.ir.flags import Flag, Place
+from ms_port.ir.program import CellDef, FunctionDef, Program
 from ms_port.ir.tree import literal
-from ms_port.ir.values import Literal, ObjectValue
+from ms_port.ir.values import Literal, ObjectValue, Value
 from ms_port.passes.lowering.calls import ABSENT
-from ms_port.passes.rewrite import map_functions
+from ms_port.passes.rewrite import all_functions, map_functions
 
 
 def finish(program: Program) -> Program:
     """The program as it will be written."""
-    flags: list[Flag] = []
+    flags: list[Flag] = [*_unset_attributes(program)]
+    program = replace(program, configs=_configs(program))
 
     def one(function: FunctionDef) -> FunctionDef:
         visitor = _Finish(program, function, flags)
@@ -23,6 +25,79 @@ def finish(program: Program) -> Program:
 
     finished = map_functions(program, one)
     return replace(finished, flags=(*finished.flags, *flags))
+
+
+def _configs(program: Program) -> dict[str, dict[str, Value]]:
+    """Config class -> the fields that the code still reads, in the source's order, with the source's defaults."""
+    read: dict[str, set[str]] = {}
+    for function in all_functions(program):
+        for statement in function.body:
+            for node in ast.walk(statement):
+                cls = getattr(node, "of_config", None)
+                if cls is not None and isinstance(node, ast.Attribute):
+                    read.setdefault(cls, set()).add(node.attr)
+    configs: dict[str, dict[str, Value]] = {}
+    for cls, seen in program.configs.items():
+        known = program.config_classes.get(cls)
+        order = [name for name, _ in known.fields] if known else []
+        defaults = {name: default for name, default in known.fields if default is not None} if known else {}
+        names = sorted(read.get(cls, ()), key=lambda n: (order.index(n) if n in order else len(order), n))
+        configs[cls] = {name: defaults.get(name, seen[name]) for name in names}
+    return configs
+
+
+def _unset_attributes(program: Program) -> Iterator[Flag]:
+    """Attributes of ``self`` that graph code reads and no constructor sets."""
+    for cell in program.cells.values():
+        known = _known_names(program, cell, set())
+        for method in cell.methods:
+            if method.during_init:
+                continue
+            for statement in method.body:
+                for node in ast.walk(statement):
+                    if (
+                        isinstance(node, ast.Attribute)
+                        and isinstance(node.value, ast.Name)
+                        and node.value.id == "self"
+                        and node.attr not in known
+                    ):
+                        known.add(node.attr)
+                        yield _unset(cell, method, node)
+
+
+def _unset(cell: CellDef, method: FunctionDef, node: ast.Attribute) -> Flag:
+    line = getattr(node, "lineno", method.loc.line)
+    return Flag(
+        rule="MSP106",
+        severity="error",
+        message=f"{cell.name} reads `self.{node.attr}`, which its constructor could not set in the port",
+        module=cell.key,
+        source=Place(method.loc.file, line),
+        advice=f"Set `self.{node.attr}` in {cell.name}.__init__ by hand.",
+    )
+
+
+def _known_names(program: Program, cell: CellDef, seen: set[str]) -> set[str]:
+    """What a cell has: set in its constructors, children, tensors, methods, class attributes, nn.Cell's own."""
+    known = {"training", "cells", "name_cells", "cell_list", "__class__"}
+    for key in [cell.key, *cell.bases]:
+        base = program.cells.get(key)
+        if base is None or key in seen:
+            continue
+        seen.add(key)
+        known |= {m.name for m in base.methods}
+        for statement in base.attributes:
+            known |= {n.id for n in ast.walk(statement) if isinstance(n, ast.Name)}
+        for method in base.methods:
+            for statement in method.body if method.during_init else ():
+                known |= {n.attr for n in ast.walk(statement) if isinstance(n, ast.Attribute)}
+                known |= {n.value for n in ast.walk(statement) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+        if base is not cell:
+            known |= _known_names(program, base, seen)
+    torch_bases = [b for b in cell.bases if b.startswith("torch.nn.") and b != "torch.nn.Module"]
+    if torch_bases:  # a layer's own attributes: gamma, beta, in_channels ...
+        known |= {n.attr for m in cell.methods for s in m.body for n in ast.walk(s) if isinstance(n, ast.Attribute)}
+    return known
 
 
 class _Finish(ast.NodeTransformer):
@@ -34,9 +109,10 @@ class _Finish(ast.NodeTransformer):
         if isinstance(config, ObjectValue):
             read = self._program.configs.get(config.cls, {})
             own = dict(config.fields)
+            defaults = dict(self._program.configs.get(config.cls, {}))
             for name in read:
                 value = own.get(name, read[name])
-                if isinstance(value, Literal):
+                if isinstance(value, Literal) and value != defaults.get(name):
                     plain = tuple(value.value) if isinstance(value.value, list) else value.value
                     node.keywords.append(ast.keyword(name, literal(plain)))
         return self.generic_visit(node)

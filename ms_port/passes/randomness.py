@@ -1,6 +1,6 @@
 """Randomness: an op that draws becomes a call of a cell, so that verification can replay its draws.
 
-Each class that draws owns such a cell (``self.rand = Uniform()``); a free function that draws takes it as its last
+Each class that draws owns such a cell (``self.rand = Rand()``); a free function that draws takes it as its last
 parameter.
 """
 
@@ -14,7 +14,7 @@ from ms_port.ir.tree import statement
 from ms_port.opmap import RANDOM_NAME
 from ms_port.passes.rewrite import all_functions, map_functions
 
-_ATTRIBUTES = {"Uniform": "rand", "Normal": "randn"}
+_ATTRIBUTES = {"Rand": "rand", "Randn": "randn"}
 
 
 def own_draws(program: Program) -> Program:

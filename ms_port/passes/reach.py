@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ms_port.ir.program import CellDef, FunctionDef, Program
@@ -14,7 +14,11 @@ def keep_reached(program: Program) -> Program:
     reach = _Reach(program)
     reach.run()
     cells = {
-        key: replace(cell, methods=tuple(m for m in cell.methods if m.key in reach.functions))
+        key: replace(
+            cell,
+            methods=tuple(m for m in cell.methods if m.key in reach.functions),
+            bases=tuple(dict.fromkeys(_kept_bases(program, cell, reach.cells))),
+        )
         for key, cell in program.cells.items()
         if key in reach.cells
     }
@@ -28,6 +32,15 @@ def keep_reached(program: Program) -> Program:
         program, cells=cells, functions=functions, constants=constants, configs=configs, op_functions=used,
         stubs=tuple(s for s in program.stubs if s.name in read),
     )  # fmt: skip
+
+
+def _kept_bases(program: Program, cell: CellDef, kept: set[str]) -> Iterator[str]:
+    """The bases, those that are left out replaced by their own."""
+    for base in cell.bases:
+        if base in kept or base not in program.cells:
+            yield base
+        else:
+            yield from _kept_bases(program, program.cells[base], kept)
 
 
 def _bases(program: Program, cells: Iterable[CellDef]) -> set[str]:
@@ -66,10 +79,16 @@ class _Reach:
         self.cells.add(key)
         cell = self._program.cells[key]
         for base in cell.bases:
-            self._cell(base)
+            if self._contributes(base):
+                self._cell(base)
         for method in cell.methods:
             if method.name in ("__init__", "construct") or method.name in self.names:
                 self._function(method)
+
+    def _contributes(self, key: str) -> bool:
+        """Whether a base has anything that its subclasses use: methods here or in its own bases."""
+        cell = self._program.cells.get(key)
+        return cell is not None and (bool(cell.methods) or any(self._contributes(b) for b in cell.bases))
 
     def _function(self, function: FunctionDef) -> None:
         if function.key in self.functions:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from ms_port.ir.program import FunctionDef, Program
 from ms_port.ir.tree import copy, names_read
 from ms_port.ir.values import TensorValue, holds_tensor
 from ms_port.passes.dead import drop_dead
+from ms_port.passes.lowering.calls import ABSENT
 from ms_port.passes.rewrite import all_functions, map_functions
 
 
 def prune_signatures(program: Program) -> Program:
     """Remove unused parameters and dead code, each making room for the other."""
-    program = drop_dead(map_functions(program, _own_copy))
+    program = drop_dead(map_functions(program, lambda f: _without_absent(_own_copy(f))))
     while True:
+        program = map_functions(program, _unknown_keywords(program))
         removable = _removable(program)
         plans = _plans(program, removable)
         if not plans:
@@ -27,6 +29,14 @@ def prune_signatures(program: Program) -> Program:
 
 def _own_copy(function: FunctionDef) -> FunctionDef:
     return replace(function, node=copy(function.node), body=tuple(copy(s) for s in function.body))
+
+
+def _without_absent(function: FunctionDef) -> FunctionDef:
+    """In a constructor a call for its effect that lacks an argument (an initialisation scheme) is left out."""
+    if not function.during_init:
+        return function
+    kept = tuple(s for s in function.body if not (isinstance(s, ast.Expr) and ABSENT in names_read([s])))
+    return replace(function, body=kept)
 
 
 def parameters(function: FunctionDef) -> list[str]:
@@ -93,23 +103,15 @@ def _fixed(program: Program, functions: dict[str, FunctionDef]) -> set[str]:
     """Functions whose signature must stay: passed as values, called with stars, dunders, properties."""
     fixed = {k for k, f in functions.items() if f.name.startswith("__") and f.name != "__init__"}
     names: set[str] = set()
-    classes: set[str] = set()
     for function in functions.values():
         called = {id(n.func) for s in function.body for n in ast.walk(s) if isinstance(n, ast.Call)}
         for root in [*function.body, *function.node.args.defaults]:
             for node in ast.walk(root):
                 if isinstance(node, ast.Name) and getattr(node, "callees", None) and id(node) not in called:
                     fixed |= set(node.callees)  # type: ignore[attr-defined]
-                elif isinstance(node, ast.Name) and getattr(node, "made_class", None):
-                    classes.add(node.made_class)  # type: ignore[attr-defined]
                 elif isinstance(node, ast.Attribute) and id(node) not in called:
                     names.add(node.attr)
-    for constant in program.constants.values():
-        for node in ast.walk(constant):
-            if isinstance(node, ast.Name) and getattr(node, "made_class", None):
-                classes.add(node.made_class)  # type: ignore[attr-defined]
     fixed |= {f.key for f in functions.values() if f.kind != "function" and f.name in names}
-    fixed |= {f.key for f in functions.values() if f.name == "__init__" and f.owner in classes}
     for call in _calls(program):
         starred = any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords)
         if starred:
@@ -121,6 +123,23 @@ def _fixed(program: Program, functions: dict[str, FunctionDef]) -> set[str]:
         if set(parameters(function)) <= set(tensors):
             fixed.add(root)
     return fixed
+
+
+def _unknown_keywords(program: Program) -> Callable[[FunctionDef], FunctionDef]:
+    """Keywords that no function called at a place takes: what was left of ``**kwargs`` that nothing read."""
+    known = {f.key: set(parameters(f)) for f in all_functions(program)}
+
+    def one(function: FunctionDef) -> FunctionDef:
+        for statement in function.body:
+            for node in ast.walk(statement):
+                callees = getattr(node, "callees", None) if isinstance(node, ast.Call) else None
+                if callees and all(key in known for key in callees):
+                    assert isinstance(node, ast.Call)
+                    taken = set().union(*(known[key] for key in callees))
+                    node.keywords = [k for k in node.keywords if k.arg is None or k.arg in taken]
+        return function
+
+    return one
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +185,8 @@ def _strip_call(call: ast.Call, plans: dict[str, _Plan]) -> None:
         if plan is None:
             continue
         fed = plan.names[: plan.positional]
-        call.args = [a for i, a in enumerate(call.args) if not (i < len(fed) and fed[i] in plan.gone)]
+        is_partial = isinstance(call.func, ast.Name) and call.func.id == "partial"
+        call.args = call.args if is_partial else [a for i, a in enumerate(call.args) if not (i < len(fed) and fed[i] in plan.gone)]
         call.keywords = [k for k in call.keywords if k.arg not in plan.gone]
         return
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import replace
 
 from ms_port.ir.flags import Flag, Place
-from ms_port.ir.program import CellDef, Drop, FunctionDef, Program, Stub
-from ms_port.ir.values import Literal
+from ms_port.ir.program import CellDef, Drop, FunctionDef, ModuleInstance, Program, Stub
+from ms_port.ir.tree import nid
+from ms_port.ir.values import Literal, Value
 from ms_port.opmap import OpMap
+from ms_port.passes.lowering.base_layers import is_base_forward
 from ms_port.passes.lowering.functions import lower_function, unsupported_function
-from ms_port.passes.lowering.held import held_init, held_module
+from ms_port.passes.lowering.held import held_init, held_module, is_container
 from ms_port.passes.lowering.scope import Untranslatable, Work
 
 __all__ = ["Stub", "lower_program"]
@@ -51,7 +54,10 @@ def _lower_factory(work: Work) -> FunctionDef:
     program = work.program
     if program.factory is not None:
         try:
+            before = work.counts["poisoned"]
             lowered = lower_function(work, program.factory)
+            if work.counts["poisoned"] > before:
+                raise Untranslatable(program.factory.node, "the factory is a library's plumbing")
             summary = (lowered.docstring or "The model as it was converted.").split("\n\n")[0].replace("\n", " ")
             return replace(lowered, name="build_model", node=_renamed(lowered.node), docstring=summary)
         except Untranslatable as error:
@@ -97,14 +103,38 @@ def _root_call(work: Work) -> ast.expr:
     if init is None or not init.during_init:
         raise Untranslatable(ast.Pass(), "the root arrived built")
     work.need(init.key)
-    given = dict(program.factory_arguments) if program.factory is None else dict(module.arguments)
-    given = given or {k: v for k, v in module.arguments if not isinstance(v, Literal)}
-    keywords = []
-    for name, value in given.items():
-        keywords.append(ast.keyword(name, argument_value(work, value)))
+    given = dict(program.factory_arguments) if program.factory is None else _given(module, init)
+    keywords = [ast.keyword(name, argument_value(work, value)) for name, value in given.items()]
     call = ast.Call(ast.Name(program.cells[program.root].name, ast.Load()), [], keywords)
     call.callees = (init.key,)  # type: ignore[attr-defined]
     return call
+
+
+def _given(module: ModuleInstance, init: FunctionDef) -> dict[str, Value]:
+    """The root's constructor arguments that are not the defaults."""
+    args = init.node.args
+    defaults = dict(zip([a.arg for a in args.args[len(args.args) - len(args.defaults) :]], args.defaults, strict=True))
+    defaults |= {a.arg: d for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if d is not None}
+    names = [a.arg for a in [*args.args, *args.kwonlyargs]]
+    given = {}
+    for name, value in module.arguments:
+        default = defaults.get(name)
+        if default is None:
+            same_value = False
+        elif isinstance(default, ast.Constant):
+            same_value = value == Literal(default.value)
+        else:
+            same_value = init.facts.statics.get(nid(default)) == value or _literal_of(default) == value
+        if name in names and not same_value:
+            given[name] = value
+    return given
+
+
+def _literal_of(node: ast.expr) -> Value | None:
+    try:
+        return Literal(ast.literal_eval(node))
+    except ValueError:
+        return None
 
 
 def _lower_constructors(work: Work) -> dict[str, FunctionDef]:
@@ -120,7 +150,7 @@ def _lower_constructors(work: Work) -> dict[str, FunctionDef]:
 def _lower_forward(work: Work, cls: str) -> None:
     """The forward of a class that only torch's containers call. What can't be kept raises, at its place, in the port."""
     forward = _method(work.program, cls, "forward")
-    if forward is None or forward.during_init or forward.key in work.lowered:
+    if forward is None or forward.during_init or forward.key in work.lowered or is_base_forward(work.program, cls):
         return
     try:
         work.need(forward.key)
@@ -143,7 +173,7 @@ def _constructor(work: Work, cls: str) -> FunctionDef:
             except Untranslatable as error:
                 _note_held(work, init, error)
     work.held.add(cls)
-    return held_init(work, cls)
+    return _NONE if is_container(work.program, cls) else held_init(work, cls)
 
 
 def _note_held(work: Work, init: FunctionDef, error: Untranslatable) -> None:
@@ -176,8 +206,6 @@ def _assemble(work: Work, factory: FunctionDef, inits: dict[str, FunctionDef]) -
         init = inits.get(key) or next(
             (work.lowered[m.key] for m in cell.methods if m.name == "__init__" and m.key in work.lowered), None
         )
-        if key not in work.cells and not methods and init is None:
-            continue
         attributes = tuple(a for a in cell.attributes if _is_read(work, key, a))
         own = ([init] if init is not None else []) + methods
         cells[key] = replace(cell, methods=tuple(own), attributes=attributes)
@@ -193,7 +221,17 @@ def _assemble(work: Work, factory: FunctionDef, inits: dict[str, FunctionDef]) -
         drops=(*program.drops, *work.drops),
         op_functions=frozenset(work.op_functions),
         stubs=tuple(work.stubs.values()),
+        loaded_buffers=frozenset(_loaded(work)),
     )
+
+
+def _loaded(work: Work) -> Iterator[str]:
+    """Buffers that torch does not save and the port does not compute."""
+    for path, tensor in work.program.parameters.items():
+        owner, _, name = path.rpartition(".")
+        module = work.program.modules.get(owner)
+        if tensor.kind == "buffer (not persistent)" and module is not None and (module.cls, name) in work.allocated:
+            yield path
 
 
 def _is_read(work: Work, cls: str, statement: ast.stmt) -> bool:

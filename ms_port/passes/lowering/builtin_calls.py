@@ -92,6 +92,8 @@ def _isinstance(scope: Scope, node: ast.Call) -> ast.expr:
             return ast.Call(ast.Name("isinstance", ast.Load()), [lower(scope, node.args[0]), argument], [])
     if constant is not None and not (subject and isinstance(subject[0], Literal)):
         return constant
+    if any(isinstance(v, ClassValue) and v.is_module for n in ast.walk(node.args[1]) for v in scope.values(n)):
+        raise Untranslatable(node, "the class of something that is no module of the model")
     return _rebuilt(scope, node, ast.Name("isinstance", ast.Load()))
 
 
@@ -126,7 +128,9 @@ def _getattr(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.exp
         if isinstance(subject, ObjectValue) and subject.kind == "config" and isinstance(result, Literal):
             owner = lower(scope, node.args[0])
             scope.work.config_fields[subject.cls][names[0].value] = result
-            return ast.Attribute(owner, names[0].value, ast.Load())
+            made = ast.Attribute(owner, names[0].value, ast.Load())
+            made.of_config = subject.cls  # type: ignore[attr-defined]
+            return made
         if isinstance(subject, ModuleValue) and (isinstance(result, ModuleValue) or scope.host):
             return ast.Attribute(lower(scope, node.args[0]), names[0].value, ast.Load())
     if isinstance(subject, ModuleValue):

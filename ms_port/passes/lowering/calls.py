@@ -9,6 +9,7 @@ from ms_port.ir.program import CallFact, Stub
 from ms_port.ir.tree import copy, expression, literal
 from ms_port.ir.values import (
     ClassValue,
+    DictValue,
     FunctionValue,
     Literal,
     ModuleValue,
@@ -19,6 +20,7 @@ from ms_port.ir.values import (
     holds_tensor,
 )
 from ms_port.opmap import Argument, Call, NoLowering
+from ms_port.passes.lowering.base_layers import is_base_forward
 from ms_port.passes.lowering.builtin_calls import lower_builtin
 from ms_port.passes.lowering.configs import argument_value
 from ms_port.passes.lowering.expressions import lower
@@ -56,6 +58,8 @@ def _by_callee(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.e
     if _is_super(node.func):
         return _super_call(scope, node, facts)
     kinds = {type(f.callee) for f in facts}
+    if ModuleValue in kinds and kinds <= {ModuleValue, FunctionValue, PartialValue} and len(kinds) > 1:
+        return _call_any(scope, node, facts)
     if len(kinds) > 1 and kinds != {ClassValue, PartialValue}:
         raise Untranslatable(node, f"`{ast.unparse(node.func)}` is not always the same kind of thing")
     callee = facts[0].callee
@@ -74,6 +78,8 @@ def _by_callee(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.e
             return lower_builtin(scope, node, facts, callee.name)
         case ClassValue(is_module=True):
             return _construct(scope, node, facts)
+        case PartialValue(func=FunctionValue(torch=False)) if scope.host:
+            return _call_partial(scope, node, facts)
         case PartialValue():
             return _construct(scope, node, facts)
         case ClassValue():
@@ -104,10 +110,10 @@ def torch_arguments(
             values = tuple(dict(f.kwargs).get(keyword.arg, Literal(None)) for f in facts)
             keywords.append((keyword.arg, Argument(torch_argument(scope, keyword.value, values), values)))
             continue
-        for key, _ in facts[0].kwargs:
-            if key not in named:
-                values = tuple(dict(f.kwargs).get(key, Literal(None)) for f in facts)
-                keywords.append((key, Argument(_unpacked(scope, keyword.value, key, values), values)))
+        for key in _own_keys(scope, keyword.value, [k for k, _ in facts[0].kwargs if k not in named]):
+            named.add(key)
+            values = tuple(dict(f.kwargs).get(key, Literal(None)) for f in facts)
+            keywords.append((key, Argument(_unpacked(scope, keyword.value, key, values), values)))
     return tuple(args), tuple(keywords)
 
 
@@ -121,6 +127,19 @@ def torch_argument(scope: Scope, node: ast.expr, values: Sequence[Value]) -> ast
         if same(values) and not isinstance(values[0], TensorValue | ObjectValue | ModuleValue):
             return of_value(scope, node, values[0])
         raise
+
+
+def _own_keys(scope: Scope, container: ast.expr, keys: Sequence[str]) -> list[str]:
+    """Of the keywords seen, those that this ``**container`` held (one call can unpack several)."""
+    held: set[object] = set()
+    for value in scope.values(container):
+        if isinstance(value, DictValue):
+            held |= {k for k, _ in value.items}
+        elif isinstance(value, Literal) and isinstance(value.value, dict):
+            held |= set(value.value)
+        else:
+            return list(keys)
+    return [key for key in keys if key in held]
 
 
 def _unpacked(scope: Scope, container: ast.expr, key: str, values: Sequence[Value]) -> ast.expr:
@@ -153,7 +172,8 @@ def user_arguments(
             keywords.append(ast.keyword(keyword.arg, _or_absent(scope, keyword.value)))
             continue
         keys = [key for key, _ in facts[0].kwargs if key not in named] if facts else []
-        for key in keys:
+        for key in _own_keys(scope, keyword.value, keys):
+            named.add(key)
             values = tuple(dict(f.kwargs).get(key, Literal(None)) for f in facts)
             try:
                 value = _unpacked(scope, keyword.value, key, values)
@@ -179,6 +199,17 @@ def _absent(error: Untranslatable) -> ast.expr:
 # --- callees --------------------------------------------------------------------------------------------------------
 
 
+_FILLS = {
+    "torch.Tensor.normal_": "torch.nn.init.normal_",
+    "torch.Tensor.uniform_": "torch.nn.init.uniform_",
+    "torch.Tensor.zero_": "torch.nn.init.zeros_",
+    "torch.Tensor.zero": "torch.nn.init.zeros_",
+    "torch.Tensor.fill_": "torch.nn.init.constant_",
+    "torch.Tensor.fill": "torch.nn.init.constant_",
+}
+"""In a constructor these start a parameter, as torch.nn.init does."""
+
+
 def lower_torch(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
     """A torch function or Tensor method, by its op-map row; a stub where there is none."""
     names = {f.callee.name for f in facts if isinstance(f.callee, FunctionValue)}
@@ -193,6 +224,9 @@ def lower_torch(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.
         elif args:
             receiver, args = args[0], args[1:]
     call = Call(api, args, keywords, receiver)
+    if scope.host and receiver is not None and api in _FILLS:
+        call = Call(_FILLS[api], (receiver, *args), keywords)
+        api = call.api
     try:
         if scope.host and scope.work.opmap.row(api) is not None and not api.startswith("torch.nn.init."):
             lowering = scope.work.opmap.host(call)
@@ -278,17 +312,21 @@ def _super_call(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.
 
 
 def _is_plumbing(scope: Scope, key: str) -> bool:
-    """A base constructor that adds no child, parameter or buffer and calls nothing that does."""
+    """A base constructor that adds nothing that the port needs and its subclass does not set itself."""
     function = scope.work.all_functions.get(key)
-    if function is None or not function.during_init:
+    if function is None or scope.function.name != "__init__":
         return False
-    interesting = {
-        attribute
-        for module in scope.work.program.modules.values()
-        for attribute, _ in module.children
-    } | {p.rpartition(".")[2] for p in scope.work.program.parameters}
+    program = scope.work.program
+    children = {attribute for module in program.modules.values() for attribute, _ in module.children}
+    needed = children | {p.rpartition(".")[2] for p in program.parameters} | scope.work.graph_reads
+    own = {
+        n.attr
+        for statement in scope.function.body
+        for n in ast.walk(statement)
+        if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)
+    }
     added = {name for names in function.facts.effects.values() for name in names}
-    return scope.function.name == "__init__" and not added & interesting and "transformers" in key.partition(":")[0]
+    return not (added - own) & needed
 
 
 def _super_init(scope: Scope, node: ast.Call, facts: Sequence[CallFact], func: ast.expr) -> ast.expr:
@@ -312,12 +350,14 @@ def _super_init(scope: Scope, node: ast.Call, facts: Sequence[CallFact], func: a
 def _call_module(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
     """``self.child(x)``."""
     func = lower(scope, node.func)
-    keys = {f.entered for f in facts if f.entered is not None}
+    keys = {f.entered for f in facts if f.entered is not None and not _is_base(scope, f.callee)}
     for fact in facts:
         assert isinstance(fact.callee, ModuleValue)
-        if fact.opaque:
+        if _is_base(scope, fact.callee):
+            scope.work.cells.add(fact.callee.cls)
+        elif fact.opaque:
             raise Untranslatable(node, f"the source of {fact.callee.cls} can't be followed")
-        if fact.entered is None and fact.callee.cls not in scope.work.program.cells:
+        elif fact.entered is None and fact.callee.cls not in scope.work.program.cells:
             if scope.work.opmap.row(fact.callee.cls) is None:
                 raise Untranslatable(node, f"{fact.callee.cls} has no row")
     for key in sorted(keys):
@@ -329,8 +369,31 @@ def _call_module(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast
     return call
 
 
+def _is_base(scope: Scope, callee: Value) -> bool:
+    return isinstance(callee, ModuleValue) and is_base_forward(scope.work.program, callee.cls)
+
+
+def _call_any(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
+    """A variable that holds cells and functions in turn: each takes one tensor, so the call stays as it is."""
+    functions = [f for f in facts if not isinstance(f.callee, ModuleValue)]
+    if any(len(f.args) != 1 or f.kwargs for f in functions):
+        raise Untranslatable(node, f"`{ast.unparse(node.func)}` is not always the same kind of thing")
+    for fact in functions:
+        of_value(scope, node, fact.callee)
+    return _call_module(scope, node, [f for f in facts if isinstance(f.callee, ModuleValue)])
+
+
 def _call_method(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
     """``self.helper(x)``, ``child.encode(x)``, ``child.forward(x)``."""
+    callee = facts[0].callee
+    assert isinstance(callee, FunctionValue)
+    row = scope.work.opmap.row(callee.name.replace(":", "."))
+    if row is not None and isinstance(node.func, ast.Attribute):
+        receiver = Argument(lower(scope, node.func.value), scope.values(node.func.value))
+        try:
+            return _accept(scope, node, scope.work.opmap.lower(Call(row.api, (), (), receiver)), row.api)
+        except NoLowering as error:
+            raise Untranslatable(node, str(error)) from error
     keys = {f.entered for f in facts}
     if None in keys or any(f.opaque for f in facts):
         raise Untranslatable(node, f"the source of `{ast.unparse(node.func)}` can't be followed")
@@ -392,6 +455,10 @@ def _construct(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.e
         inner: Value = callee
         if isinstance(callee, PartialValue):
             inner, carried = callee.func, callee.keywords
+        if isinstance(inner, ClassValue) and inner.name in scope.work.program.cells and not inner.is_module:
+            one = _construct_cell(scope, node, own, inner.name, variable=True)
+            made.setdefault(ast.dump(one), one)
+            continue
         if not (isinstance(inner, ClassValue) and inner.is_module):
             raise Untranslatable(node, f"`{ast.unparse(node.func)}` is a functools.partial over a function")
         one = _construct_one(scope, node, own, inner.name, carried)
@@ -483,6 +550,8 @@ def _call_class(scope: Scope, node: ast.Call, facts: Sequence[CallFact], callee:
         return _output_tuple(scope, node, facts, result)
     if callee.name == "torch.Size":
         return ast.Call(ast.Name("tuple", ast.Load()), [lower(scope, a) for a in node.args], [])
+    if scope.host and callee.name in scope.work.program.cells:
+        return _construct_cell(scope, node, facts, callee.name, _is_variable(scope, node.func))
     if isinstance(result, ObjectValue) and result.kind == "device":
         raise Untranslatable(node, "a device")
     if isinstance(result, ObjectValue) and result.kind == "config" and scope.host:
@@ -495,17 +564,34 @@ def _call_class(scope: Scope, node: ast.Call, facts: Sequence[CallFact], callee:
 def _make_partial(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
     """``partial(nn.BatchNorm2d, eps=1e-3)``: a layer class with keywords in MindSpore's words."""
     inner = facts[0].args[0]
-    if not isinstance(inner, ClassValue) or not inner.is_module or len(node.args) != 1 or not scope.host:
+    if isinstance(inner, FunctionValue) and not inner.torch and scope.host:
+        args, keywords = user_arguments(scope, node, facts)
+        return ast.Call(ast.Name("partial", ast.Load()), args, keywords)
+    is_plain = isinstance(inner, ClassValue) and inner.name in scope.work.program.cells
+    if not isinstance(inner, ClassValue) or not (inner.is_module or is_plain) or len(node.args) != 1 or not scope.host:
         raise Untranslatable(node, "a functools.partial over a function loses its gradient in GRAPH_MODE")
     if inner.name in scope.work.program.cells and scope.work.opmap.row(inner.name) is None:
         args, keywords = user_arguments(scope, node, facts)
-        return ast.Call(ast.Name("partial", ast.Load()), args, keywords)
+        call = ast.Call(ast.Name("partial", ast.Load()), args, keywords)
+        cell = scope.work.program.cells[inner.name]
+        call.callees = tuple(m.key for m in cell.methods if m.name == "__init__")  # type: ignore[attr-defined]
+        return call
     _, named = torch_arguments(scope, node, facts)
     try:
         lowering = scope.work.opmap.lower_value(inner.name, named)
     except NoLowering as error:
         raise Untranslatable(node, str(error)) from error
     return _accept(scope, node, lowering, inner.name)
+
+
+def _call_partial(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
+    """A constructor's helper with keywords bound to it: ordinary Python, kept."""
+    for key in {f.entered for f in facts}:
+        if key is None:
+            raise Untranslatable(node, f"the source of `{ast.unparse(node.func)}` can't be followed")
+        scope.work.need(key, node)
+    args, keywords = user_arguments(scope, node, facts)
+    return ast.Call(lower(scope, node.func), args, keywords)
 
 
 def _output_tuple(scope: Scope, node: ast.Call, facts: Sequence[CallFact], result: ObjectValue) -> ast.expr:

@@ -121,7 +121,9 @@ def _if_expression(scope: Scope, node: ast.expr) -> ast.expr:
 def _bool_op(scope: Scope, node: ast.expr) -> ast.expr:
     assert isinstance(node, ast.BoolOp)
     try:
-        return lower_children(scope, node)
+        lowered = lower_children(scope, node)
+        assert isinstance(lowered, ast.BoolOp)
+        return _without_constants(lowered)
     except Untranslatable:
         neutral = isinstance(node.op, ast.And)
         last = node.values[-1]
@@ -131,6 +133,14 @@ def _bool_op(scope: Scope, node: ast.expr) -> ast.expr:
             raise
         parts = [lower(scope, v) for v in kept]
         return parts[0] if len(parts) == 1 else ast.BoolOp(node.op, parts)
+
+
+def _without_constants(node: ast.BoolOp) -> ast.expr:
+    """``None or x`` is ``x``: an operand that became a constant decides nothing unless it ends the expression."""
+    neutral = isinstance(node.op, ast.And)
+    *front, last = node.values
+    kept = [v for v in front if not (isinstance(v, ast.Constant) and bool(v.value) is neutral)]
+    return ast.BoolOp(node.op, [*kept, last]) if kept else last
 
 
 def _lambda(scope: Scope, node: ast.expr) -> ast.expr:

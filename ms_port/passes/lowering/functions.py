@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ms_port.ir.program import FunctionDef
 from ms_port.ir.values import ModuleValue, holds_tensor
+from ms_port.passes.lowering.names import of_value
 from ms_port.passes.lowering.scope import Scope, Untranslatable, Work
 from ms_port.passes.lowering.signature import lower_annotation, lower_arguments
 from ms_port.passes.lowering.statements import lower_block
@@ -19,7 +20,7 @@ def lower_function(work: Work, function: FunctionDef, *, root: bool = False) -> 
     scope = Scope(work, function, root=root)
     if root:
         _bake(scope)
-    body = lower_block(scope, function.body)
+    body = [*_baked_names(scope), *lower_block(scope, function.body)]
     if function.name == "__init__":
         body = _with_super(body)
     name = "construct" if function.name == "forward" and function.owner is not None else function.name
@@ -36,7 +37,32 @@ def lower_function(work: Work, function: FunctionDef, *, root: bool = False) -> 
         work.cells.update(o.cls for o in owner if isinstance(o, ModuleValue) and o.cls in work.program.cells)
     if function.owner in work.program.cells:
         work.cells.add(function.owner)
+    if root:
+        _remove(node.args, set(scope.baked))
     return replace(function, name=name, node=node, body=tuple(body))
+
+
+def _baked_names(scope: Scope) -> list[ast.stmt]:
+    """Baked arguments that the body binds anew begin as assignments."""
+    made: list[ast.stmt] = []
+    for name, value in scope.baked.items():
+        if name in scope.stored:
+            try:
+                made.append(ast.Assign([ast.Name(name, ast.Store())], of_value(scope, scope.function.node, value)))
+            except Untranslatable as error:
+                scope.poison([name], error.reason)
+    for statement in made:
+        statement.lineno = scope.function.node.lineno
+    return made
+
+
+def _remove(args: ast.arguments, names: set[str]) -> None:
+    first = len(args.args) - len(args.defaults)
+    pairs = [(a, args.defaults[i - first] if i >= first else None) for i, a in enumerate(args.args)]
+    kept = [(a, d) for a, d in pairs if a.arg not in names]
+    args.args, args.defaults = [a for a, _ in kept], [d for _, d in kept if d is not None]
+    keyword = [(a, d) for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if a.arg not in names]
+    args.kwonlyargs, args.kw_defaults = [a for a, _ in keyword], [d for _, d in keyword]
 
 
 def unsupported_function(work: Work, function: FunctionDef, error: Untranslatable) -> FunctionDef:

@@ -50,6 +50,7 @@ def _held(work: Work, path: str, name: str) -> ast.stmt | None:
     if (child := dict(module.children).get(name)) is not None:
         return _assignment(name, held_module(work, child))
     if full in work.program.parameters:
+        work.allocated.add((module.cls, name))
         return _tensor_statement(work.program, full, name)
     value = dict(module.attributes).get(name)
     if isinstance(value, Literal) and name in work.graph_reads and not module.is_torch:
@@ -68,10 +69,8 @@ def _tensor_statement(program: Program, full: str, name: str) -> ast.stmt:
     tensor = program.parameters[full]
     dtype = "" if tensor.dtype == "float32" else f", ms.{ {'bool': 'bool_'}.get(tensor.dtype, tensor.dtype) }"
     made = f"initializer('zeros', {tensor.shape!r}{dtype})"
-    if tensor.kind == "parameter":
-        frozen = "" if tensor.trainable else ", requires_grad=False"
-        return _assignment(name, expression(f"Parameter({made}{frozen})"))
-    return ast.Expr(expression(f"self.register_buffer({name!r}, {made}.init_data())"))
+    frozen = "" if tensor.trainable else ", requires_grad=False"
+    return _assignment(name, expression(f"Parameter({made}{frozen})"))
 
 
 def held_module(work: Work, path: str) -> ast.expr:
@@ -121,19 +120,30 @@ def _stub(work: Work, module: ModuleInstance, reason: str) -> ast.expr:
 
 
 def _container(work: Work, module: ModuleInstance) -> ast.expr:
+    return _container_call(work, module, expression(_CONTAINERS[module.cls]))
+
+
+def is_container(program: Program, cls: str) -> bool:
+    """Whether a class of the person's derives from Sequential, ModuleList or ModuleDict."""
+    cell = program.cells.get(cls)
+    return cell is not None and any(b in _CONTAINERS or is_container(program, b) for b in cell.bases)
+
+
+def _container_call(work: Work, module: ModuleInstance, func: ast.expr) -> ast.expr:
     names = [name for name, _ in module.children]
     items = [held_module(work, path) for _, path in module.children]
-    func = expression(_CONTAINERS[module.cls])
     if module.cls == "torch.nn.ModuleDict" or names != [str(i) for i in range(len(names))]:
         pairs = [ast.Tuple([literal(n), item], ast.Load()) for n, item in zip(names, items, strict=True)]
         inner = ast.Call(ast.Name("OrderedDict", ast.Load()), [ast.List(pairs, ast.Load())], [])  # type: ignore[list-item]
         return ast.Call(func, [inner], [])
-    if module.cls == "torch.nn.ModuleList" and len(items) > 1 and len({ast.dump(i) for i in items}) == 1:
+    if module.cls in _CONTAINERS and len(items) > 1 and len({ast.dump(i) for i in items}) == 1:
         loop = expression(f"[__item__ for _ in range({len(items)})]")
         assert isinstance(loop, ast.ListComp)
         loop.elt = items[0]
         return ast.Call(func, [loop], [])
-    return ast.Call(func, [ast.List(items, ast.Load())], [])
+    if module.cls == "torch.nn.ModuleList" or len(items) == 1:
+        return ast.Call(func, [ast.List(items, ast.Load())], [])
+    return ast.Call(func, items, [])
 
 
 def _held_user_module(work: Work, module: ModuleInstance) -> ast.expr:
@@ -154,6 +164,8 @@ def _held_user_module(work: Work, module: ModuleInstance) -> ast.expr:
         except (Untranslatable, ValueError):
             pass
     work.held.add(module.cls)
+    if is_container(work.program, module.cls):
+        return _container_call(work, module, ast.Name(cell.name, ast.Load()))
     held = held_class(work, module.cls)
     index = held.paths.index(module.path)
     keywords = [ast.keyword(name, copy(values[index])) for name, values in held.parameters.items()]

@@ -71,18 +71,40 @@ def _arguments(node: ast.Call, names: Sequence[str]) -> dict[str, ast.expr]:
 
 
 def _register_buffer(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
-    from ms_port.passes.lowering.tensors import buffer_value
-
     assert isinstance(node.func, ast.Attribute)
     given = _arguments(node, ("name", "tensor", "persistent"))
     if all(len(f.args) > 1 and f.args[1] == Literal(None) for f in facts):
         return ast.Call(ast.Name("setattr", ast.Load()), [lower(scope, node.func.value), lower(scope, given["name"]), literal(None)], [])
-    value, exact = buffer_value(scope, given["tensor"], node)
-    arguments = [lower(scope, given["name"]), value]
-    keywords = []
-    if "persistent" in given and exact:
-        keywords.append(ast.keyword("persistent", lower(scope, given["persistent"])))
-    return ast.Call(ast.Attribute(lower(scope, node.func.value), "register_buffer", ast.Load()), arguments, keywords)
+    base, name = lower(scope, node.func.value), lower(scope, given["name"])
+    names = {v.value for v in scope.values(given["name"]) if isinstance(v, Literal)} | {getattr(given["name"], "value", None)}
+    saved = "persistent" not in given or scope.constant(given["persistent"]) is None
+    saved = saved or ast.unparse(given["persistent"]) == "True"
+    return register(scope, base, name, given["tensor"], saved, {str(n) for n in names if n is not None})
+
+
+def register(
+    scope: Scope, base: ast.expr, name: ast.expr, tensor: ast.expr, saved: bool, names: set[str]
+) -> ast.expr:
+    """A buffer. One that torch saves, or whose values come with the weights, is a Parameter without gradient:
+    load_param_into_net leaves MindSpore's own buffers out, and a compiled graph holds them as constants."""
+    from ms_port.passes.lowering.tensors import buffer_value
+
+    value, exact = buffer_value(scope, tensor)
+    if exact and not saved:
+        func = ast.Attribute(base, "register_buffer", ast.Load())
+        return ast.Call(func, [name, _as_tensor(value)], [ast.keyword("persistent", literal(False))])
+    if not exact:
+        owners = {v.cls for v in scope.facts.parameters.get("self", ()) if isinstance(v, ModuleValue)}
+        scope.work.allocated |= {(owner, n) for owner in owners for n in names}
+    made = ast.Call(ast.Name("Parameter", ast.Load()), [value], [ast.keyword("requires_grad", literal(False))])
+    return ast.Call(ast.Name("setattr", ast.Load()), [base, name, made], [])
+
+
+def _as_tensor(made: ast.expr) -> ast.expr:
+    """A buffer is a Tensor with data: ``initializer(...)`` alone is lazy."""
+    if isinstance(made, ast.Call) and isinstance(made.func, ast.Name) and made.func.id == "initializer":
+        return ast.Call(ast.Attribute(made, "init_data", ast.Load()), [], [])
+    return made
 
 
 def _register_parameter(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:

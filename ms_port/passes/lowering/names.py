@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 
+from ms_port.ir.flags import Place
+from ms_port.ir.program import FunctionDef
 from ms_port.ir.tree import copy, expression, literal, statement
 from ms_port.ir.values import (
     ClassValue,
@@ -19,8 +22,8 @@ from ms_port.ir.values import (
     TensorValue,
     Value,
 )
-from ms_port.opmap import Argument, NoLowering
-from ms_port.passes.lowering.scope import Scope, Untranslatable, constant_of, dtype_expression, same
+from ms_port.opmap import Argument, Call, NoLowering
+from ms_port.passes.lowering.scope import DifferentNames, Scope, Untranslatable, constant_of, dtype_expression, same
 
 _BUILTINS = set(dir(__builtins__)) if not isinstance(__builtins__, dict) else set(__builtins__)
 KEPT_PACKAGES = {"math": "math", "numpy": "np", "functools": "functools", "itertools": "itertools", "operator": "operator"}
@@ -131,6 +134,18 @@ def of_value(scope: Scope, node: ast.AST, value: Value) -> ast.expr:
     raise Untranslatable(node, f"{value} has no counterpart in the port")
 
 
+def of_class(scope: Scope, node: ast.AST, name: str) -> ast.expr:
+    """The MindSpore class of a module class, for ``isinstance``. Raises Untranslatable."""
+    if name in scope.work.program.cells:
+        return ast.Name(scope.work.program.cells[name].name, ast.Load())
+    row = scope.work.opmap.row(name)
+    if row is None or row.cell is None:
+        raise Untranslatable(node, f"{name} has no cell")
+    if "." not in row.cell:
+        scope.work.op_functions.add(row.cell)
+    return expression(row.cell)
+
+
 def _class(scope: Scope, node: ast.AST, value: ClassValue, name: str) -> ast.expr:
     if name in _TENSOR_CLASSES:
         return ast.Name("Tensor", ast.Load())
@@ -138,11 +153,11 @@ def _class(scope: Scope, node: ast.AST, value: ClassValue, name: str) -> ast.exp
         return ast.Name("Parameter", ast.Load())
     if name == "torch.nn.Module":
         return expression("nn.Cell")
-    if value.is_module and name in scope.work.program.cells:
+    if name in scope.work.program.cells:
         scope.work.cells.add(name)
-        made = ast.Name(scope.work.program.cells[name].name, ast.Load())
-        made.made_class = name  # type: ignore[attr-defined]
-        return made
+        return ast.Name(scope.work.program.cells[name].name, ast.Load())
+    if scope.host and name.startswith(("itertools.", "functools.")):
+        return expression(name)
     if name == "collections.OrderedDict":
         return ast.Name("OrderedDict", ast.Load())
     if name.startswith("builtins."):
@@ -169,6 +184,12 @@ def _function(scope: Scope, node: ast.AST, value: FunctionValue) -> ast.expr:
         name = ast.Name(work.program.functions[value.name].name, ast.Load())
         name.callees = (value.name,)  # type: ignore[attr-defined]
         return name
+    function = work.all_functions.get(value.name)
+    if scope.host and function is not None and function.owner in work.program.cells:
+        work.need(value.name)
+        owner = work.program.cells[function.owner]
+        work.cells.add(owner.key)
+        return expression(f"{owner.name}.{function.name}")
     if value.name.startswith(("math.", "builtins.")):
         return expression(value.name.removeprefix("builtins."))
     raise Untranslatable(node, f"the function {value.name} is not part of the port")
@@ -181,7 +202,10 @@ def _partial(
         if func.name in scope.work.program.cells:
             scope.work.cells.add(func.name)
             made = [ast.keyword(k, of_value(scope, node, v)) for k, v in keywords]
-            return ast.Call(ast.Name("partial", ast.Load()), [_class(scope, node, func, func.name)], made)
+            call = ast.Call(ast.Name("partial", ast.Load()), [_class(scope, node, func, func.name)], made)
+            methods = scope.work.program.cells[func.name].methods
+            call.callees = tuple(m.key for m in methods if m.name == "__init__")  # type: ignore[attr-defined]
+            return call
         arguments = tuple((k, Argument(of_value(scope, node, v), (v,))) for k, v in keywords)
         try:
             lowering = scope.work.opmap.lower_value(func.name, arguments)
@@ -189,7 +213,37 @@ def _partial(
             raise Untranslatable(node, str(error)) from error
         scope.work.op_functions |= lowering.functions
         return lowering.expression
+    if isinstance(func, FunctionValue) and func.torch:
+        return _named_partial(scope, node, func, keywords)
     raise Untranslatable(node, "a functools.partial over a function loses its gradient in GRAPH_MODE")
+
+
+def _named_partial(
+    scope: Scope, node: ast.AST, func: FunctionValue, keywords: tuple[tuple[str, Value], ...]
+) -> ast.expr:
+    """``partial(F.gelu, approximate="tanh")`` as a ``def gelu_tanh(x)``: a partial would stop the gradient."""
+    from ms_port.passes.lowering.held import EMPTY_FACTS
+
+    given = tuple((k, Argument(of_value(scope, node, v), (v,))) for k, v in keywords)
+    tensor = Argument(ast.Name("x", ast.Load()), (TensorValue((1,), "float32"),))
+    try:
+        lowering = scope.work.opmap.lower(Call(func.name, (tensor,), given))
+    except NoLowering as error:
+        raise Untranslatable(node, str(error)) from error
+    scope.work.op_functions |= lowering.functions
+    words = [func.name.rpartition(".")[2], *(re.sub(r"\W", "_", str(getattr(v, "value", v))) for _, v in keywords)]
+    name = "_".join(words)
+    definition = statement(f"def {name}(x: Tensor) -> Tensor: pass")
+    assert isinstance(definition, ast.FunctionDef)
+    text = ", ".join([func.name.removeprefix("torch.nn.functional."), *(f"{k}={v}" for k, v in keywords)])
+    key = f"partial:{name}"
+    scope.work.generated[key] = FunctionDef(
+        key, name, definition, (ast.Return(lowering.expression),), EMPTY_FACTS, Place(scope.function.loc.file, 0),
+        docstring=text + ".",
+    )  # fmt: skip
+    result = ast.Name(name, ast.Load())
+    result.callees = (key,)  # type: ignore[attr-defined]
+    return result
 
 
 # --- attributes -----------------------------------------------------------------------------------------------------
@@ -220,6 +274,8 @@ def lower_attribute(scope: Scope, node: ast.Attribute) -> ast.expr:
             scope.work.cells.add(name)
             _note_class_attribute(scope, name, node.attr)
             return ast.Attribute(scope_lower(scope, node.value), node.attr, node.ctx)
+    if isinstance(base, ObjectValue) and base.cls in ("torch.finfo", "torch.iinfo") and isinstance(node.value, ast.Call):
+        return _type_limit(scope, node)
     constant = constant_of(values)
     if constant is not None:
         return constant
@@ -228,6 +284,22 @@ def lower_attribute(scope: Scope, node: ast.Attribute) -> ast.expr:
     if isinstance(base, DType) and node.attr == "is_floating_point":
         return ast.Attribute(scope_lower(scope, node.value), "is_floating_point", node.ctx)
     raise Untranslatable(node, f"`{ast.unparse(node)}` reads {base}, which the port does not have")
+
+
+def _type_limit(scope: Scope, node: ast.Attribute) -> ast.expr:
+    """``torch.finfo(x.dtype).min`` -> ``finfo_min(x.dtype)``; of a fixed type it is a number."""
+    assert isinstance(node.value, ast.Call)
+    name = f"finfo_{node.attr}"
+    constant = constant_of(scope.values(node))
+    if name not in scope.work.opmap.function_names or len(node.value.args) != 1:
+        if constant is None:
+            raise Untranslatable(node, f"`{ast.unparse(node)}` has no counterpart")
+        return constant
+    dtype = scope_lower(scope, node.value.args[0])
+    if constant is not None and isinstance(dtype, ast.Attribute) and ast.unparse(dtype).startswith("ms."):
+        return constant
+    scope.work.op_functions.add(name)
+    return ast.Call(ast.Name(name, ast.Load()), [dtype], [])
 
 
 def scope_lower(scope: Scope, node: ast.expr) -> ast.expr:
@@ -280,6 +352,9 @@ def _cell_attribute(
     scope: Scope, node: ast.Attribute, bases: tuple[Value, ...], values: tuple[Value, ...]
 ) -> ast.expr:
     owners = sorted({b.cls for b in bases if isinstance(b, ModuleValue)})
+    root = node.value.id if isinstance(node.value, ast.Name) else ""
+    if root in scope.narrowed:
+        owners = [o for o in owners if o in scope.narrowed[root]]
     value = values[0] if values else None
     if isinstance(value, DType):
         return _dtype_of_cell(scope, node, owners, value)
@@ -299,7 +374,7 @@ def _cell_attribute(
         constant = constant_of(values)
         if constant is not None:
             return constant
-        raise Untranslatable(node, f"`{ast.unparse(node)}` has different names in {', '.join(owners)}")
+        raise DifferentNames(node, f"`{ast.unparse(node)}` has different names in {', '.join(owners)}", root, owners)
     for owner in owners:
         _note_class_attribute(scope, owner, node.attr)
         _need_property(scope, owner, node.attr)
@@ -395,8 +470,13 @@ def _config_attribute(
         if constant is None:
             raise Untranslatable(node, f"`{ast.unparse(node)}` is no plain field")
         return constant
+    if base.cls in scope.work.program.cells:
+        _need_property(scope, base.cls, node.attr)
+        return ast.Attribute(owner, node.attr, node.ctx)
     scope.work.config_fields[base.cls][node.attr] = values[0]
-    return ast.Attribute(owner, node.attr, node.ctx)
+    made = ast.Attribute(owner, node.attr, node.ctx)
+    made.of_config = base.cls  # type: ignore[attr-defined]
+    return made
 
 
 def _output_attribute(

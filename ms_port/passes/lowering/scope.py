@@ -28,6 +28,15 @@ class Untranslatable(Exception):
         self.reason = reason
 
 
+class DifferentNames(Untranslatable):
+    """An attribute that is called differently in the classes that a name holds: the statement is split by class."""
+
+    def __init__(self, node: ast.AST, reason: str, name: str, classes: Sequence[str]) -> None:
+        super().__init__(node, reason)
+        self.name = name
+        self.classes = tuple(classes)
+
+
 @dataclass(slots=True)
 class Work:
     """What one run of the lowering over the whole program collects."""
@@ -52,6 +61,10 @@ class Work:
     """Flat functions made where source could not be kept."""
     held: set[str] = field(default_factory=set)
     """Classes whose constructor is written from what their instances hold."""
+    missing: list[tuple[str, SourceLoc, str, str]] = field(default_factory=list)
+    """Attributes that a constructor could not set: name, place, why, class."""
+    allocated: set[tuple[str, str]] = field(default_factory=set)
+    """(class, name) of buffers whose values come with the weights."""
     held_classes: dict[str, HeldClass] = field(default_factory=dict)
     claimed: set[int] = field(default_factory=set)
     """Ledger indices covered by a lowered call."""
@@ -123,6 +136,8 @@ class Scope:
         self.stored = stored
         self.locals = stored | inner | lambdas | set(self.parameters) | {self.varargs or "", self.varkw or ""}
         self.baked: dict[str, Value] = {}
+        self.narrowed: dict[str, tuple[str, ...]] = {}
+        """Name -> the classes that it can hold inside an ``isinstance`` branch made here."""
         self.strict = False
         """In an arm that never ran: nothing may be dropped or replaced, the arm goes as a whole."""
         self.detaching = False

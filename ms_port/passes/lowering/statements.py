@@ -10,7 +10,8 @@ from ms_port.ir.tree import copy, is_self_attribute, names_stored, nid
 from ms_port.ir.values import ClassValue, FunctionValue, Literal, ModuleValue, ObjectValue, TensorValue, holds_tensor
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.held import held_statements
-from ms_port.passes.lowering.scope import Scope, Untranslatable, truth
+from ms_port.passes.lowering.names import of_class
+from ms_port.passes.lowering.scope import DifferentNames, Scope, Untranslatable, truth
 
 
 def lower_block(scope: Scope, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
@@ -19,6 +20,8 @@ def lower_block(scope: Scope, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
     for statement in statements:
         try:
             lowered = lower_statement(scope, statement)
+        except DifferentNames as error:
+            lowered = _by_class(scope, statement, error)
         except Untranslatable as error:
             lowered = _instead(scope, statement, error)
         for new in lowered:
@@ -33,6 +36,39 @@ def lower_statement(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
     if handler is None:
         raise Untranslatable(statement, f"a `{type(statement).__name__.lower()}` statement")
     return handler(scope, statement)
+
+
+def _by_class(scope: Scope, statement: ast.stmt, error: DifferentNames) -> list[ast.stmt]:
+    """``m.weight`` of layers that name it differently: one ``isinstance`` branch for each naming."""
+    if not scope.host or not error.name or error.name in scope.narrowed:
+        return _instead(scope, statement, error)
+    versions: dict[str, tuple[list[ast.stmt], list[ast.expr]]] = {}
+    for cls in error.classes:
+        scope.narrowed[error.name] = (cls,)
+        try:
+            made = lower_statement(scope, statement)
+            kind = of_class(scope, statement, cls)
+        except Untranslatable as inner:
+            return _instead(scope, statement, inner)
+        finally:
+            del scope.narrowed[error.name]
+        key = "\n".join(ast.dump(s) for s in made)
+        versions.setdefault(key, (made, []))[1].append(kind)
+    return [_isinstance_branch(error.name, made, kinds) for made, kinds in versions.values()]
+
+
+def _isinstance_branch(name: str, body: list[ast.stmt], kinds: list[ast.expr]) -> ast.stmt:
+    match body:
+        case [ast.If(test=ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=tested), _]), orelse=[]) as inner] if (
+            tested == name
+        ):
+            body = inner.body  # the test only widened what each branch now says
+    test = ast.Call(
+        ast.Name("isinstance", ast.Load()),
+        [ast.Name(name, ast.Load()), kinds[0] if len(kinds) == 1 else ast.Tuple(kinds, ast.Load())],
+        [],
+    )
+    return ast.If(test, body, [])
 
 
 def _instead(scope: Scope, statement: ast.stmt, error: Untranslatable) -> list[ast.stmt]:
@@ -58,15 +94,33 @@ def _instead(scope: Scope, statement: ast.stmt, error: Untranslatable) -> list[a
 
 
 def _instead_in_constructor(scope: Scope, statement: ast.stmt, error: Untranslatable) -> list[ast.stmt]:
+    if any(isinstance(n, ast.Return) for n in ast.walk(statement)):
+        raise error  # what a helper returns must not be lost
     added = {name for n in ast.walk(statement) for name in scope.facts.effects.get(nid(n), ())}
     made = held_statements(scope, statement, added, error)
     if made is None:
         if _makes_modules(scope, statement):
             raise error
         made = []
-    scope.poison(names_stored(statement), error.reason)
+    _flag_missing(scope, statement, added, made, error)
+    stored = names_stored(statement)
+    scope.poison(stored, error.reason)
+    scope.work.counts["poisoned"] += bool(stored)
     scope.drop(statement, error.reason)
     return made
+
+
+def _flag_missing(
+    scope: Scope, statement: ast.stmt, added: set[str], made: list[ast.stmt], error: Untranslatable
+) -> None:
+    """An attribute that the graph reads and the constructor can't set is an error that a person must know of."""
+    present = {n.attr for s in made for n in ast.walk(s) if isinstance(n, ast.Attribute)}
+    present |= {n.value for s in made for n in ast.walk(s) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+    for name in sorted((added & scope.work.graph_reads) - present):
+        values = [v for n in ast.walk(statement) for v in scope.values(n) if isinstance(v, ObjectValue)]
+        if values and all(v.kind in ("config", "device", "enum") for v in values):
+            continue  # read only by what is folded
+        scope.work.missing.append((name, scope.loc(statement), error.reason, scope.function.owner or ""))
 
 
 def _makes_modules(scope: Scope, statement: ast.stmt) -> bool:
@@ -110,11 +164,30 @@ def _assign(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
     values = scope.values(statement.value)
     if any(isinstance(v, ObjectValue) and v.kind == "config" for v in values) and not scope.host:
         raise Untranslatable(statement, "a configuration object in the graph")
+    if (buffer := _buffer(scope, statement)) is not None:
+        return [buffer]
     value = _detached(scope, statement, _stored_value(scope, statement))
     for target in statement.targets:
         for name in names_stored(target):
             scope.poisoned.pop(name, None)
     return [ast.Assign([lower(scope, t) for t in statement.targets], value)]
+
+
+def _buffer(scope: Scope, statement: ast.Assign) -> ast.stmt | None:
+    """``self.x = nn.Buffer(t)`` -> ``self.register_buffer("x", ...)``."""
+    target, value = statement.targets[0], statement.value
+    facts = scope.calls(value) if isinstance(value, ast.Call) else ()
+    if not facts or getattr(facts[0].callee, "name", "") != "torch.nn.Buffer" or not isinstance(target, ast.Attribute):
+        return None
+    from ms_port.passes.lowering.module_methods import register
+
+    assert isinstance(value, ast.Call)
+    given = dict(zip(("data", "persistent"), value.args, strict=False)) | {k.arg: k.value for k in value.keywords}
+    saved = "persistent" not in given or ast.unparse(given["persistent"]) == "True"
+    made = register(
+        scope, lower(scope, target.value), ast.Constant(target.attr), given["data"], saved, {target.attr}
+    )
+    return _as_assignment(made)
 
 
 def _stored_value(scope: Scope, statement: ast.Assign) -> ast.expr:
@@ -177,12 +250,17 @@ def _expression(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
     if isinstance(lowered, ast.Constant | ast.Name | ast.Attribute):
         scope.drop(statement, "has no effect in the port")
         return []
-    match lowered:  # setattr(self, "name", value) with a plain name is an assignment
+    return [_as_assignment(lowered)]
+
+
+def _as_assignment(lowered: ast.expr) -> ast.stmt:
+    """``setattr(self, "name", value)`` with a plain name is an assignment."""
+    match lowered:
         case ast.Call(func=ast.Name(id="setattr"), args=[target, ast.Constant(value=str(name)), value]) if (
             name.isidentifier()
         ):
-            return [ast.Assign([ast.Attribute(target, name, ast.Store())], value)]
-    return [ast.Expr(lowered)]
+            return ast.Assign([ast.Attribute(target, name, ast.Store())], value)
+    return ast.Expr(lowered)
 
 
 def _contributes_nothing(scope: Scope, statement: ast.Expr) -> bool:

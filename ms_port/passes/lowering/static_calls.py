@@ -49,7 +49,10 @@ def _static_partial(scope: Scope, node: ast.Call) -> ast.expr:
     if not isinstance(value, ClassValue) or not value.is_module or len(node.args) > 1:
         raise Untranslatable(node, "a partial of something that is no layer class")
     if value.name in scope.work.program.cells:
-        return _plain(scope, node)
+        call = _plain(scope, node)
+        methods = scope.work.program.cells[value.name].methods
+        call.callees = tuple(m.key for m in methods if m.name == "__init__")  # type: ignore[attr-defined]
+        return call
     keywords = tuple((k.arg or "", _argument(scope, k.value)) for k in node.keywords)
     try:
         lowering = scope.work.opmap.lower_value(value.name, keywords)

@@ -50,22 +50,15 @@ def parameter_value(scope: Scope, node: ast.expr, results: Sequence[Value]) -> a
         return _allocated(scope, node, results)
 
 
-def buffer_value(scope: Scope, node: ast.expr, call: ast.Call) -> tuple[ast.expr, bool]:
-    """A buffer's tensor, and whether its values are computed here (else they come with the weights)."""
-    results = scope.values(node)
+def buffer_value(scope: Scope, node: ast.expr) -> tuple[ast.expr, bool]:
+    """A buffer's start, and whether its values are computed here (else they come with the weights)."""
     made = _initializer(scope, node)
-    if made is not None and not (isinstance(made, ast.Call) and "Normal" in ast.unparse(made)):
-        return _as_tensor(made), True
+    if made is not None and "Normal" not in ast.unparse(made):
+        return made, True
     try:
-        return host_tensor(scope, node, results), True
+        return host_tensor(scope, node, scope.values(node)), True
     except Untranslatable:
-        pass
-    return _as_tensor(_allocated(scope, node, results)), False
-
-
-def _as_tensor(made: ast.expr) -> ast.expr:
-    """A buffer is a Tensor with data: ``initializer(...)`` alone is lazy."""
-    return ast.Call(ast.Attribute(made, "init_data", ast.Load()), [], [])
+        return _allocated(scope, node, scope.values(node)), False
 
 
 def host_tensor(scope: Scope, node: ast.expr, results: Sequence[Value]) -> ast.expr:

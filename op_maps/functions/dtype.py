@@ -1,0 +1,41 @@
+"""Limits of element types. A dict keyed by dtype would stop the gradient in GRAPH_MODE; ``if dtype ==`` does not."""
+
+from __future__ import annotations
+
+import mindspore as ms
+
+
+def finfo_min(dtype: ms.Type) -> float:
+    """torch.finfo(dtype).min (a dict keyed by dtype would stop the gradient in GRAPH_MODE)."""
+    if dtype == ms.float16:
+        return -65504.0
+    if dtype == ms.bfloat16:
+        return -3.3895313892515355e38
+    if dtype == ms.float64:
+        return -1.7976931348623157e308
+    return -3.4028234663852886e38
+
+
+def finfo_max(dtype: ms.Type) -> float:
+    """torch.finfo(dtype).max."""
+    return -finfo_min(dtype)
+
+
+def finfo_eps(dtype: ms.Type) -> float:
+    """torch.finfo(dtype).eps."""
+    if dtype == ms.float16:
+        return 0.0009765625
+    if dtype == ms.bfloat16:
+        return 0.0078125
+    if dtype == ms.float64:
+        return 2.220446049250313e-16
+    return 1.1920928955078125e-07
+
+
+def finfo_tiny(dtype: ms.Type) -> float:
+    """torch.finfo(dtype).tiny: the smallest normal number."""
+    if dtype == ms.float16:
+        return 6.103515625e-05
+    if dtype == ms.float64:
+        return 2.2250738585072014e-308
+    return 1.1754943508222875e-38
