@@ -11,6 +11,7 @@ from ms_port.ir.program import Program
 from ms_port.opmap import OpMap
 from ms_port.passes.finish import finish
 from ms_port.passes.functionalize import functionalize
+from ms_port.passes.ledger import check_ledger
 from ms_port.passes.lowering import lower_program
 from ms_port.passes.prune import prune
 from ms_port.passes.randomness import own_draws
@@ -39,7 +40,8 @@ def translate(recording: Recording, opmap: OpMap, options: Options) -> Program:
     passes: tuple[tuple[str, Callable[[Program], Program]], ...] = (
         ("prune", prune),
         ("functionalize", functionalize),
-        ("lower", lambda p: lower_program(p, opmap)),
+        ("lower", lambda p: lower_program(p, opmap, options.freeze)),
+        ("ledger", check_ledger),
         ("signatures", prune_signatures),
         ("reach", keep_reached),
         ("draws", own_draws),
@@ -51,7 +53,7 @@ def translate(recording: Recording, opmap: OpMap, options: Options) -> Program:
     return program
 
 
-STAGES = ("capture", "prune", "functionalize", "lower", "signatures", "reach", "draws", "finish")
+STAGES = ("capture", "prune", "functionalize", "lower", "ledger", "signatures", "reach", "draws", "finish")
 
 
 def _dump(options: Options, stage: str, program: Program) -> None:

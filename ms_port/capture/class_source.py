@@ -49,10 +49,11 @@ def class_attributes(cls: type) -> Iterator[ast.stmt]:
         if _indent(line) <= outer and not line.lstrip().startswith((")", "]")):
             return
         inner = _indent(line) if inner is None and not line.lstrip().startswith((")", '"""')) else inner
-        if _indent(line) == inner and re.match(r"\s*\w+\s*(:[^=]+)?=[^=]", line):
-            if (statement := _literal_assignment("".join(lines[number : number + 12]))) is not None:
-                statement.lineno = number + 1
-                yield statement
+        if _indent(line) != inner or not re.match(r"\s*\w+\s*(:[^=]+)?=[^=]", line):
+            continue
+        if (statement := _literal_assignment("".join(lines[number : number + 12]))) is not None:
+            statement.lineno = number + 1
+            yield statement
 
 
 def _indent(line: str) -> int:

@@ -15,8 +15,9 @@ import torch
 from ms_port.capture.abstract import Abstractor, canonical_class, is_torch_module
 from ms_port.capture.class_source import class_attributes, class_loc
 from ms_port.capture.layout import comments_above, keep_number_texts
-from ms_port.capture.recording import Activation, CallRecord, FunctionRecord, Recording, TorchCall
+from ms_port.capture.recording import Activation, CallRecord, FunctionRecord, Recording, TorchCall, ValueRead
 from ms_port.capture.statics import resolve_statics
+from ms_port.ir.flags import Flag
 from ms_port.ir.program import (
     CallFact,
     CellDef,
@@ -50,7 +51,7 @@ def effective(activation: Activation) -> Activation:
 def _is_wrapper(function: FunctionRecord) -> bool:
     flags = function.code.co_flags
     takes_all = bool(flags & inspect.CO_VARARGS) and bool(flags & inspect.CO_VARKEYWORDS)
-    return takes_all and "<locals>" in function.qualname or hasattr(function.function, "__wrapped__")
+    return (takes_all and "<locals>" in function.qualname) or hasattr(function.function, "__wrapped__")
 
 
 class _Lift:
@@ -92,6 +93,7 @@ class _Lift:
             factory=factory,
             config_classes={name: self._config_class(cls) for name, cls in self._abstract.config_classes.items()},
             factory_arguments=tuple((k, self._abstract(v)) for k, v in recording.factory_arguments.items()),
+            flags=tuple(_read_flag(r) for r in recording.reads if r.kind != "unsupported"),
             docstring=inspect.getdoc(inspect.getmodule(type(model)) or model) or None,
         )
 
@@ -222,7 +224,7 @@ class _Lift:
                 bases=tuple(canonical_class(b) for b in cls.__bases__),
                 methods=tuple(by_owner.get(key, ())),
                 attributes=tuple(class_attributes(cls)),
-                docstring=inspect.cleandoc(cls.__doc__) if cls.__dict__.get("__doc__") else None,
+                docstring=inspect.cleandoc(cls.__doc__) if cls.__doc__ and "__doc__" in cls.__dict__ else None,
                 loc=class_loc(cls),
                 instances=tuple(instances.get(cls, ())),
             )
@@ -243,7 +245,9 @@ class _Lift:
                     cls=canonical_class(cls),
                     is_torch=torch_own,
                     attributes=tuple(self._held(module, torch_own)),
-                    arguments=tuple((k, self._abstract(v)) for k, v in arguments.arguments.items()) if arguments else (),
+                    arguments=tuple((k, self._abstract(v)) for k, v in arguments.arguments.items())
+                    if arguments
+                    else (),
                     children=children,
                 ),
             )
@@ -260,7 +264,9 @@ class _Lift:
         first: dict[int, str] = {}
         model = self._recording.model
         persistent = set(model.state_dict())
-        named = [(n, p, "parameter") for n, p in model.named_parameters(remove_duplicate=False)]
+        named: list[tuple[str, torch.Tensor, str]] = [
+            (n, p, "parameter") for n, p in model.named_parameters(remove_duplicate=False)
+        ]
         named += [(n, b, "buffer") for n, b in model.named_buffers(remove_duplicate=False)]
         for name, tensor, kind in named:
             owner = first.setdefault(id(tensor), name)
@@ -287,8 +293,28 @@ class _Lift:
             result=self._abstract(call.result),
             mode=call.mode,
             loc=SourceLoc(call.file, call.line),
+            function=self._keys[call.activation.function.index] if call.activation is not None else None,
             writes=frozenset(v.storage for v in map(self._abstract, call.writes) if isinstance(v, TensorValue)),
         )
+
+
+def _read_flag(read: ValueRead) -> Flag:
+    """Python read the value of a tensor: the port holds the value that the example inputs gave."""
+    return Flag(
+        rule="MSP301",
+        severity="warning",
+        op=read.call.name,
+        message=f"Python reads a tensor's value here ({read.call.name}); the port holds it: {_brief(read.value)}",
+        source=SourceLoc(read.file, read.line),
+        advice="Rewrite the line with tensor operations, or make sure that the value never changes.",
+    )
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"a tensor of shape {list(value.shape)}"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _is_plain_class(cls: type) -> bool:

@@ -56,7 +56,8 @@ class Activation:
     self: Any
     """The first argument where it is an ``nn.Module`` or where the function is a method; else None."""
     arguments: dict[str, Any]
-    """Parameters by name on entry, ``*args``/``**kwargs`` under their own names; free variables are in ``closure``."""
+    """Parameters by name on entry (containers as snapshots), ``*args``/``**kwargs`` under their own names; free
+    variables are in ``closure``."""
     closure: dict[str, Any]
     parent: Activation | None
     call: CallRecord | None

@@ -1,4 +1,4 @@
-"""What a name that never ran refers to, told by name alone: module globals, closures, builtins, attributes of packages."""
+"""What a name that never ran refers to, told by name alone: globals, closures, builtins, attributes."""
 
 from __future__ import annotations
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection
 
-_TYPING = frozenset("Any Callable Dict Iterable Iterator List Mapping NamedTuple Optional Sequence Set Tuple Type Union".split())
+_TYPING = frozenset(
+    "Any Callable Dict Iterable Iterator List Mapping NamedTuple Optional Sequence Set Tuple Type Union".split()
+)
 _INITIALIZERS = frozenset(
-    "Constant Dirac HeNormal HeUniform Identity Normal One Orthogonal Sparse TruncatedNormal Uniform VarianceScaling "
-    "XavierNormal XavierUniform Zero initializer".split()
+    "Constant Dirac HeNormal HeUniform Identity Normal One Orthogonal Sparse TruncatedNormal Uniform "
+    "VarianceScaling XavierNormal XavierUniform Zero initializer".split()
 )
 _MINDSPORE = ("Parameter", "Tensor", "mint", "nn", "ops")
 
 
 def import_block(tree: ast.Module, functions: Collection[str], stubs: Collection[str]) -> str:
-    """Sorted import statements for a module's tree. ``functions`` and ``stubs`` are names of the package's own files."""
+    """Sorted import statements for a module's tree. ``functions``, ``stubs``: names of its own files."""
     read = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
     defined = {n.name for n in tree.body if isinstance(n, ast.ClassDef | ast.FunctionDef)}
     defined |= {t.id for n in tree.body if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)}
@@ -36,6 +38,8 @@ def import_block(tree: ast.Module, functions: Collection[str], stubs: Collection
     if init := sorted((read & _INITIALIZERS) - set(functions), key=_isort):
         third.append(f"from mindspore.common.initializer import {', '.join(init)}")
     local = []
+    if "functions" in read:
+        local.append("from . import functions")
     if stubs:
         local.append(f"from .fixes import {', '.join(sorted(stubs))}")
     if used := sorted((set(functions) & read) - set(stubs), key=_isort):

@@ -94,11 +94,9 @@ def model_source(program: Program, opmap: OpMap, banner: Banner) -> str:
         config_source(name, fields, _config_doc(program, name)) for name, fields in program.configs.items() if fields
     ]
     definitions = ordered(program)
-    sources = [
-        _cell_source(program, opmap, d) if isinstance(d, CellDef) else function_source(d) for d in definitions
-    ]
+    sources = [_cell_source(program, opmap, d) if isinstance(d, CellDef) else function_source(d) for d in definitions]
     names = [d.name for d in definitions]
-    for statement in reversed(program.constants.values()):
+    for statement in reversed(list(program.constants.values())):
         text = unparse(statement)
         needed = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name)}
         after = max((i + 1 for i, name in enumerate(names) if name in needed), default=0)
@@ -107,7 +105,9 @@ def model_source(program: Program, opmap: OpMap, banner: Banner) -> str:
     text = "\n\n\n".join([*parts, *sources, function_source(program.factory)])
     load = _render("load_weights.py.j2")
     tree = ast.parse(text + "\n\n" + load)
-    exported = sorted({program.cells[program.root].name, "build_model", "load_weights", *_config_names(program)}, key=_isort)
+    exported = sorted(
+        {program.cells[program.root].name, "build_model", "load_weights", *_config_names(program)}, key=_isort
+    )
     return _render(
         "model.py.j2",
         banner=banner,
@@ -147,7 +147,7 @@ def _cell_source(program: Program, opmap: OpMap, cell: CellDef) -> str:
 
 
 def base_names(program: Program, opmap: OpMap, cell: CellDef) -> list[str]:
-    """The bases as written: cells of the output by name, torch's as MindSpore's; a base that is left out hands on its own."""
+    """The bases as written: cells of the output by name, torch's as MindSpore's."""
     names: list[str] = []
     for base in cell.bases:
         if base in program.cells:
@@ -171,7 +171,9 @@ def _first_paragraph(program: Program) -> str:
 
 
 def _init_source(program: Program) -> str:
-    names = sorted({program.cells[program.root].name, "build_model", "load_weights", *_config_names(program)}, key=_isort)
+    names = sorted(
+        {program.cells[program.root].name, "build_model", "load_weights", *_config_names(program)}, key=_isort
+    )
     listed = ", ".join(f'"{n}"' for n in names)
     return f'"""{_first_paragraph(program)}"""\n\nfrom .model import {", ".join(names)}\n\n__all__ = [{listed}]\n'
 

@@ -58,7 +58,11 @@ def _mapped(program: Program, opmap: OpMap, path: str) -> tuple[str | None, str]
         if rule.torch == name or ("*" in rule.torch and fnmatchcase(name, rule.torch)):
             if rule.mindspore is None:
                 return None, "drop"
-            renamed = rule.mindspore.replace("*", name[len(rule.torch.split("*")[0]) :]) if "*" in rule.torch else rule.mindspore
+            renamed = (
+                rule.mindspore.replace("*", name[len(rule.torch.split("*")[0]) :])
+                if "*" in rule.torch
+                else rule.mindspore
+            )
             return f"{owner}.{renamed}" if owner else renamed, rule.rule
     return path, "same"
 

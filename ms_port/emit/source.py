@@ -83,4 +83,3 @@ def docstring(text: str) -> str:
 def class_header(cell: CellDef, bases: Sequence[str]) -> str:
     """``class Name(bases):``."""
     return f"class {cell.name}({', '.join(bases)}):" if bases else f"class {cell.name}:"
-

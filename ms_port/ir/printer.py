@@ -53,7 +53,9 @@ def _function(function: FunctionDef, indent: str) -> Iterator[str]:
 
 def _statement(function: FunctionDef, statement: ast.stmt, indent: str) -> Iterator[str]:
     modes = function.facts.ran.get(nid(statement))
-    only = f"  [{'/'.join(sorted(modes))} only]" if modes and function.kind != "init" and _partial(function, modes) else ""
+    only = (
+        f"  [{'/'.join(sorted(modes))} only]" if modes and function.kind != "init" and _partial(function, modes) else ""
+    )
     match statement:
         case ast.If(test=test, body=body, orelse=orelse):
             yield f"{indent}if {ast.unparse(test)}:{only}"

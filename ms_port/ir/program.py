@@ -1,8 +1,8 @@
 """The program: cells and functions as statement trees, with what the trace knows of each expression beside them.
 
-Statements and expressions are the standard library's own ``ast`` nodes: they print, parse and transform without code of
-ours. Every node that came from source carries an integer ``nid``; ``Facts`` says what was seen there. Passes never change
-a node that they were given: they build new ones (``ms_port.ir.tree.copy``) and a new ``FunctionDef``.
+Statements and expressions are the standard library's own ``ast`` nodes: they print, parse and transform without code
+of ours. Every node that came from source carries an integer ``nid``; ``Facts`` says what was seen there. Passes never
+change a node that they were given: they build new ones (``ms_port.ir.tree.copy``) and a new ``FunctionDef``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from ms_port.ir.values import Value
 
 SourceLoc = Place
 """A place in the person's source."""
-
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +134,8 @@ class LedgerEntry:
     result: Value
     mode: str
     loc: SourceLoc
+    function: str | None = None
+    """Key of the user function in which it was made."""
     writes: frozenset[int] = frozenset()
     """Storages that the call wrote to."""
 
@@ -206,6 +207,8 @@ class Program:
     docstring: str | None = None
     flags: tuple[Flag, ...] = ()
     drops: tuple[Drop, ...] = ()
+    claimed: frozenset[int] = frozenset()
+    """Ledger indices that stand in flat functions."""
     loaded_buffers: frozenset[str] = frozenset()
     """Buffers that torch does not save and the port does not compute: they come with the weights."""
     stubs: tuple[Stub, ...] = ()

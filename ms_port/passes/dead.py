@@ -10,7 +10,9 @@ from ms_port.ir.program import FunctionDef, Program
 from ms_port.ir.tree import copy, is_self_attribute, names_read
 from ms_port.passes.rewrite import all_functions, map_functions
 
-_PURE = frozenset("range len int float bool str tuple list dict zip enumerate max min sum abs round sorted isinstance".split())
+_PURE = frozenset(
+    "range len int float bool str tuple list dict zip enumerate max min sum abs round sorted isinstance".split()
+)
 
 
 def drop_dead(program: Program) -> Program:
@@ -94,6 +96,8 @@ def _calls_nothing(statement: ast.stmt, empty: frozenset[str]) -> bool:
 def _is_dead(statement: ast.stmt, read: set[str], kept: frozenset[str], host: bool) -> bool:
     if isinstance(statement, ast.Assign):
         targets = statement.targets
+        if isinstance(statement.value, ast.Name) and ast.unparse(targets[0]) == statement.value.id:
+            return len(targets) == 1  # `x = x`
     elif isinstance(statement, ast.AnnAssign | ast.AugAssign):
         targets = [statement.target]
     else:

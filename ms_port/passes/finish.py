@@ -8,23 +8,39 @@ from dataclasses import replace
 
 from ms_port.ir.flags import Flag, Place
 from ms_port.ir.program import CellDef, FunctionDef, Program
-from ms_port.ir.tree import literal
+from ms_port.ir.tree import literal, names_read, names_stored
 from ms_port.ir.values import Literal, ObjectValue, Value
-from ms_port.passes.lowering.calls import ABSENT
+from ms_port.passes.lowering.arguments import ABSENT
 from ms_port.passes.rewrite import all_functions, map_functions
+from ms_port.passes.signatures import parameters
 
 
 def finish(program: Program) -> Program:
     """The program as it will be written."""
-    flags: list[Flag] = [*_unset_attributes(program)]
+    flags: list[Flag] = [*_unset_attributes(program), *_ignored_inputs(program)]
     program = replace(program, configs=_configs(program))
+    taken = _module_names(program)
 
     def one(function: FunctionDef) -> FunctionDef:
-        visitor = _Finish(program, function, flags)
+        visitor = _Finish(program, function, flags, taken | local_names(function))
         return replace(function, body=tuple(visitor.visit(s) for s in function.body))
 
     finished = map_functions(program, one)
     return replace(finished, flags=(*finished.flags, *flags))
+
+
+def _module_names(program: Program) -> set[str]:
+    """Names that the output defines at module level."""
+    return (
+        {c.name for c in program.cells.values()} | {f.name for f in program.functions.values()} | set(program.constants)
+    )
+
+
+def local_names(function: FunctionDef) -> set[str]:
+    """Names that a function binds: parameters and assigned names."""
+    args = function.node.args
+    names = {a.arg for a in [*args.args, *args.kwonlyargs]} | {n for s in function.body for n in names_stored(s)}
+    return names | ({args.vararg.arg} if args.vararg else set())
 
 
 def _configs(program: Program) -> dict[str, dict[str, Value]]:
@@ -44,6 +60,24 @@ def _configs(program: Program) -> dict[str, dict[str, Value]]:
         names = sorted(read.get(cls, ()), key=lambda n: (order.index(n) if n in order else len(order), n))
         configs[cls] = {name: defaults.get(name, seen[name]) for name in names}
     return configs
+
+
+def _ignored_inputs(program: Program) -> Iterator[Flag]:
+    """Tensors that the root takes and its code never reads."""
+    root = next((m for m in program.cells[program.root].methods if m.name == "construct"), None)
+    if root is None:
+        return
+    read = names_read(root.body)
+    for name in parameters(root):
+        if name not in read:
+            yield Flag(
+                rule="MSP304",
+                severity="warning",
+                message=f"the input `{name}` has no effect on the output",
+                module="",
+                source=root.loc,
+                advice="torch ignored it too; if it should matter, convert with inputs for which it does.",
+            )
 
 
 def _unset_attributes(program: Program) -> Iterator[Flag]:
@@ -68,7 +102,7 @@ def _unset_attributes(program: Program) -> Iterator[Flag]:
 def _unset(cell: CellDef, method: FunctionDef, node: ast.Attribute) -> Flag:
     line = getattr(node, "lineno", method.loc.line)
     return Flag(
-        rule="MSP106",
+        rule="MSP108",
         severity="error",
         message=f"{cell.name} reads `self.{node.attr}`, which its constructor could not set in the port",
         module=cell.key,
@@ -91,7 +125,9 @@ def _known_names(program: Program, cell: CellDef, seen: set[str]) -> set[str]:
         for method in base.methods:
             for statement in method.body if method.during_init else ():
                 known |= {n.attr for n in ast.walk(statement) if isinstance(n, ast.Attribute)}
-                known |= {n.value for n in ast.walk(statement) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+                known |= {
+                    n.value for n in ast.walk(statement) if isinstance(n, ast.Constant) and isinstance(n.value, str)
+                }
         if base is not cell:
             known |= _known_names(program, base, seen)
     torch_bases = [b for b in cell.bases if b.startswith("torch.nn.") and b != "torch.nn.Module"]
@@ -101,8 +137,8 @@ def _known_names(program: Program, cell: CellDef, seen: set[str]) -> set[str]:
 
 
 class _Finish(ast.NodeTransformer):
-    def __init__(self, program: Program, function: FunctionDef, flags: list[Flag]) -> None:
-        self._program, self._function, self._flags = program, function, flags
+    def __init__(self, program: Program, function: FunctionDef, flags: list[Flag], taken: set[str]) -> None:
+        self._program, self._function, self._flags, self._taken = program, function, flags, taken
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         config = getattr(node, "config", None)
@@ -118,6 +154,8 @@ class _Finish(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
+        if getattr(node, "op_function", False) and node.id in self._taken:
+            return ast.Attribute(ast.Name("functions", ast.Load()), node.id, ast.Load())
         if node.id != ABSENT:
             return node
         self._flags.append(

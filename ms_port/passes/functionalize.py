@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from ms_port.ir.flags import Flag
 from ms_port.ir.program import CallFact, FunctionDef, Program, SourceLoc
@@ -52,9 +53,7 @@ class _Functionalize:
             result.extend(self._statement(statement, later, alias))
         return result
 
-    def _statement(
-        self, statement: ast.stmt, later: Sequence[ast.stmt], alias: dict[str, str]
-    ) -> list[ast.stmt]:
+    def _statement(self, statement: ast.stmt, later: Sequence[ast.stmt], alias: dict[str, str]) -> list[ast.stmt]:
         if _is_compound(statement):
             return [self._compound(statement, alias)]
         match statement:
@@ -94,7 +93,7 @@ class _Functionalize:
                     name = ast.Name(operand, ast.Store())
                     moved = ast.copy_location(ast.Assign([name], copy(call)), statement)
                     before.append(moved)
-                    statement = _Replace(call, ast.Name(operand, ast.Load())).visit(statement)
+                    statement = cast(ast.stmt, _Replace(call, ast.Name(operand, ast.Load())).visit(statement))
         return [*before, statement]
 
     def _written_names(self, call: ast.Call) -> list[str]:
@@ -108,9 +107,10 @@ class _Functionalize:
             operands.append(call.func.value)
         names = []
         for operand in operands:
-            if isinstance(operand, ast.Name) and operand.id != "self":
-                if any(isinstance(v, TensorValue) and v.storage in written for v in self._values(operand)):
-                    names.append(operand.id)
+            if not isinstance(operand, ast.Name) or operand.id == "self":
+                continue
+            if any(isinstance(v, TensorValue) and v.storage in written for v in self._values(operand)):
+                names.append(operand.id)
         return names
 
     def _written(self, fact: CallFact) -> set[int]:
@@ -238,4 +238,4 @@ class _Replace(ast.NodeTransformer):
         self._old, self._new = old, new
 
     def visit(self, node: ast.AST) -> ast.AST:
-        return self._new if node is self._old else super().visit(node)  # type: ignore[no-any-return]
+        return self._new if node is self._old else super().visit(node)

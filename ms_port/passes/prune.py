@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ms_port.ir.program import Drop, FunctionDef, Program, SourceLoc
 from ms_port.ir.tree import copy, nid
-from ms_port.ir.values import FunctionValue, Literal, TensorValue, holds_tensor
+from ms_port.ir.values import FunctionValue, Literal, TensorValue, Value, holds_tensor
 from ms_port.passes.lowering.scope import truth
 from ms_port.passes.rewrite import map_functions
 
@@ -79,7 +79,7 @@ class _Prune(ast.NodeTransformer):
                 return [statement]
         return [self.generic_visit(statement)]  # type: ignore[list-item]
 
-    def _call_values(self, node: ast.AST) -> tuple[object, ...]:
+    def _call_values(self, node: ast.AST) -> tuple[Value, ...]:
         # Only a tensor that a comparison or call produced is a value read; `x.shape[0] == 3` reads no tensor value.
         if isinstance(node, ast.Compare | ast.Call | ast.BoolOp):
             return self._facts.values.get(nid(node), ())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
+from typing import cast
 
 from ms_port.ir.program import CellDef, FunctionDef, Program
 from ms_port.ir.tree import statement
@@ -76,7 +77,7 @@ def _touches(function: FunctionDef, drawing: dict[str, set[str]]) -> bool:
 def _rewritten(function: FunctionDef, drawing: dict[str, set[str]]) -> FunctionDef:
     is_method = function.kind == "method"
     visitor = _Own(is_method, drawing)
-    body = tuple(visitor.visit(s) for s in function.body)
+    body = tuple(cast(ast.stmt, visitor.visit(s)) for s in function.body)
     node = function.node
     if not is_method:
         for kind in sorted(drawing[function.key]):

@@ -6,12 +6,13 @@ import ast
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from ms_port.ir.program import FunctionDef, Program
 from ms_port.ir.tree import copy, names_read
 from ms_port.ir.values import TensorValue, holds_tensor
 from ms_port.passes.dead import drop_dead
-from ms_port.passes.lowering.calls import ABSENT
+from ms_port.passes.lowering.arguments import ABSENT
 from ms_port.passes.rewrite import all_functions, map_functions
 
 
@@ -20,11 +21,10 @@ def prune_signatures(program: Program) -> Program:
     program = drop_dead(map_functions(program, lambda f: _without_absent(_own_copy(f))))
     while True:
         program = map_functions(program, _unknown_keywords(program))
-        removable = _removable(program)
-        plans = _plans(program, removable)
+        plans = _plans(program, _removable(program))
         if not plans:
-            return map_functions(program, lambda f: _required(program, f))
-        program = drop_dead(map_functions(program, lambda f: _without(f, plans)))
+            return map_functions(program, _required)
+        program = drop_dead(map_functions(program, partial(_without, plans=plans)))
 
 
 def _own_copy(function: FunctionDef) -> FunctionDef:
@@ -105,8 +105,8 @@ def _fixed(program: Program, functions: dict[str, FunctionDef]) -> set[str]:
     names: set[str] = set()
     for function in functions.values():
         called = {id(n.func) for s in function.body for n in ast.walk(s) if isinstance(n, ast.Call)}
-        for root in [*function.body, *function.node.args.defaults]:
-            for node in ast.walk(root):
+        for part in [*function.body, *function.node.args.defaults]:
+            for node in ast.walk(part):
                 if isinstance(node, ast.Name) and getattr(node, "callees", None) and id(node) not in called:
                     fixed |= set(node.callees)  # type: ignore[attr-defined]
                 elif isinstance(node, ast.Attribute) and id(node) not in called:
@@ -186,7 +186,11 @@ def _strip_call(call: ast.Call, plans: dict[str, _Plan]) -> None:
             continue
         fed = plan.names[: plan.positional]
         is_partial = isinstance(call.func, ast.Name) and call.func.id == "partial"
-        call.args = call.args if is_partial else [a for i, a in enumerate(call.args) if not (i < len(fed) and fed[i] in plan.gone)]
+        call.args = (
+            call.args
+            if is_partial
+            else [a for i, a in enumerate(call.args) if not (i < len(fed) and fed[i] in plan.gone)]
+        )
         call.keywords = [k for k in call.keywords if k.arg not in plan.gone]
         return
 
@@ -196,7 +200,7 @@ def _positional(function: FunctionDef) -> int:
     return count - 1 if function.kind in ("method", "property", "class") else count
 
 
-def _strip_parameters(args: ast.arguments, gone: set[str]) -> None:
+def _strip_parameters(args: ast.arguments, gone: frozenset[str]) -> None:
     first_default = len(args.args) - len(args.defaults)
     pairs = [(a, args.defaults[i - first_default] if i >= first_default else None) for i, a in enumerate(args.args)]
     kept = [(a, d) for a, d in pairs if a.arg not in gone]
@@ -206,7 +210,7 @@ def _strip_parameters(args: ast.arguments, gone: set[str]) -> None:
     args.kwonlyargs, args.kw_defaults = [a for a, _ in keyword], [d for _, d in keyword]
 
 
-def _required(program: Program, function: FunctionDef) -> FunctionDef:
+def _required(function: FunctionDef) -> FunctionDef:
     """A graph parameter with default None that always held a tensor is required: the None branch is gone."""
     if function.during_init or not function.facts.parameters:
         return function

@@ -3,9 +3,12 @@
 from mindspore import nn
 
 
-def add_cell(container: nn.Cell, name: str, cell: nn.Cell) -> None:
-    """torch's ``container.add_module(name, cell)``: the child runs and its parameters are prefixed by its name."""
-    cell.update_parameters_name(name + ".")
+def add_cell(container: nn.Cell, name: str, cell: nn.Cell, prefix: str = "") -> None:
+    """torch's ``container.add_module(name, cell)``: the child runs, and its parameters get its name.
+
+    ``prefix`` is where the container already stands in the cell that builds it (``"features."``).
+    """
+    cell.update_parameters_name(f"{prefix}{name}.")
     container.insert_child_to_cell(name, cell)
     if isinstance(container, nn.SequentialCell):
         container.cell_list = list(container.name_cells().values())

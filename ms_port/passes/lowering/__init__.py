@@ -1,4 +1,4 @@
-"""Lowering: every statement and call in MindSpore's terms, from the root outward; what nothing refers to is left out."""
+"""Lowering: every statement and call in MindSpore's terms, from the root outward; the rest is left out."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ms_port.passes.lowering.scope import Untranslatable, Work
 __all__ = ["Stub", "lower_program"]
 
 
-def lower_program(program: Program, opmap: OpMap) -> Program:
+def lower_program(program: Program, opmap: OpMap, freeze: bool = False) -> Program:
     """The program in MindSpore's terms: its cells, functions, constants and stubs."""
-    work = Work(program, opmap)
+    work = Work(program, opmap, freeze=freeze)
     root = _method(program, program.root, "forward")
     if root is None:
         raise Untranslatable(ast.Pass(), f"the source of {program.root}.forward is not there")
@@ -88,9 +88,7 @@ def _lower_factory(work: Work) -> FunctionDef:
 
 
 def _renamed(node: ast.FunctionDef) -> ast.FunctionDef:
-    return ast.FunctionDef(
-        "build_model", node.args, [], [], node.returns, lineno=getattr(node, "lineno", 0)
-    )
+    return ast.FunctionDef("build_model", node.args, [], [], node.returns, lineno=getattr(node, "lineno", 0))
 
 
 def _root_call(work: Work) -> ast.expr:
@@ -148,7 +146,7 @@ def _lower_constructors(work: Work) -> dict[str, FunctionDef]:
 
 
 def _lower_forward(work: Work, cls: str) -> None:
-    """The forward of a class that only torch's containers call. What can't be kept raises, at its place, in the port."""
+    """The forward of a class that only torch's containers call. What can't be kept raises in the port."""
     forward = _method(work.program, cls, "forward")
     if forward is None or forward.during_init or forward.key in work.lowered or is_base_forward(work.program, cls):
         return
@@ -191,7 +189,7 @@ def _note_held(work: Work, init: FunctionDef, error: Untranslatable) -> None:
 
 
 def _base_constructs(program: Program, cls: str) -> bool:
-    """Whether a class without a constructor of its own is a torch container (Sequential and kin), whose base makes it."""
+    """Whether a class without a constructor of its own is a torch container, whose base makes it."""
     cell = program.cells[cls]
     return any(b.startswith("torch.nn.") and b != "torch.nn.Module" for b in cell.bases) or any(
         _base_constructs(program, b) for b in cell.bases if b in program.cells
@@ -222,6 +220,7 @@ def _assemble(work: Work, factory: FunctionDef, inits: dict[str, FunctionDef]) -
         op_functions=frozenset(work.op_functions),
         stubs=tuple(work.stubs.values()),
         loaded_buffers=frozenset(_loaded(work)),
+        claimed=frozenset(work.claimed),
     )
 
 
@@ -237,5 +236,3 @@ def _loaded(work: Work) -> Iterator[str]:
 def _is_read(work: Work, cls: str, statement: ast.stmt) -> bool:
     targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
     return any(isinstance(t, ast.Name) and (cls, t.id) in work.class_attributes for t in targets)
-
-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ms_port.ir.program import CallFact, FunctionDef, Program
-from ms_port.ir.values import FunctionValue, Literal, ModuleValue, TensorValue
+from ms_port.ir.values import FunctionValue, Literal, ModuleValue, TensorValue, Value
 
 _OWN_CALLS = {
     "torch.nn.LayerNorm": "layer_norm",
@@ -40,7 +40,8 @@ def _is_own_call(fact: CallFact, name: str, inputs: set[int], owners: list[str])
     assert isinstance(fact.callee, FunctionValue)
     if fact.callee.name.rpartition(".")[2] != name or not fact.args:
         return False
-    first, *rest = [*fact.args, *(v for _, v in fact.kwargs)]
+    given: list[Value] = [*fact.args, *(v for _, v in fact.kwargs)]
+    first, rest = given[0], given[1:]
     if not (isinstance(first, TensorValue) and first.key in inputs):
         return False
     return all(isinstance(v, Literal) or (isinstance(v, TensorValue) and _is_owned(v, owners)) for v in rest)

@@ -15,7 +15,9 @@ GRAPH_BUILTINS = frozenset(
     "abs all any bool dict enumerate float int isinstance len list map max min pow range reversed round "
     "slice str sum tuple zip".split()
 )
-HOST_BUILTINS = GRAPH_BUILTINS | frozenset("callable divmod filter format getattr hasattr iter next print set setattr sorted type".split())
+HOST_BUILTINS = GRAPH_BUILTINS | frozenset(
+    "callable divmod filter format getattr hasattr iter next print set setattr sorted type".split()
+)
 _CONTAINERS = ("list", "dict", "str", "tuple", "set", "collections", "builtins.list", "builtins.dict", "builtins.str")
 _GRAPH_METHODS = frozenset("append keys values items get format join split lower upper startswith endswith".split())
 
@@ -29,14 +31,14 @@ def lower_builtin(scope: Scope, node: ast.Call, facts: Sequence[CallFact], name:
         return _isinstance(scope, node)
     if short == "getattr":
         return _getattr(scope, node, facts)
-    if short == "float" and _is_tensor_argument(facts) or short in ("int", "bool") and _is_tensor_argument(facts):
+    if (short == "float" and _is_tensor_argument(facts)) or (short in ("int", "bool") and _is_tensor_argument(facts)):
         raise Untranslatable(node, f"`{ast.unparse(node)}` reads a tensor's value")
     allowed = HOST_BUILTINS if scope.host else GRAPH_BUILTINS
     if isinstance(node.func, ast.Name) and short in allowed and node.func.id == short:
         return _rebuilt(scope, node, ast.Name(short, ast.Load()))
     if name.startswith("math."):
         return _rebuilt(scope, node, lower(scope, node.func))
-    if name.startswith("itertools.") and scope.host or name.startswith("copy.") and scope.host:
+    if (name.startswith("itertools.") and scope.host) or (name.startswith("copy.") and scope.host):
         return _copied(scope, node, name)
     if name.startswith("numpy") and scope.host:
         return _rebuilt(scope, node, lower(scope, node.func))
@@ -62,11 +64,24 @@ def _is_container_method(name: str) -> bool:
 def _container_method(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
     assert isinstance(node.func, ast.Attribute)
     method = node.func.attr
+    if isinstance(node.func.value, ast.Name) and node.func.value.id == scope.varkw:
+        return _keyword_argument(scope, node, method)
     if not scope.host and method not in _GRAPH_METHODS:
         tensors = any(holds_tensor(v) for v in scope.values(node.func.value)) or holds_tensor(facts[0].result)
         if tensors:
             raise Untranslatable(node, f"`.{method}` of a container of tensors loses gradients in GRAPH_MODE")
     return _rebuilt(scope, node, ast.Attribute(lower(scope, node.func.value), method, ast.Load()))
+
+
+def _keyword_argument(scope: Scope, node: ast.Call, method: str) -> ast.expr:
+    """``kwargs.pop("bias", True)``: the entry is a parameter of its own."""
+    match node.args:
+        case [ast.Constant(value=str(key)), *default] if method in ("pop", "get") and key.isidentifier():
+            value = lower(scope, default[0]) if default else literal(None)
+            if isinstance(value, ast.Constant | ast.Tuple):
+                scope.expanded[key] = value
+                return ast.Name(key, ast.Load())
+    raise Untranslatable(node, f"`{ast.unparse(node)}` takes an entry that can't be told")
 
 
 def _copied(scope: Scope, node: ast.Call, name: str) -> ast.expr:

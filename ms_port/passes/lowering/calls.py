@@ -6,12 +6,10 @@ import ast
 from collections.abc import Sequence
 
 from ms_port.ir.program import CallFact, Stub
-from ms_port.ir.tree import copy, expression, literal
+from ms_port.ir.tree import expression
 from ms_port.ir.values import (
     ClassValue,
-    DictValue,
     FunctionValue,
-    Literal,
     ModuleValue,
     ObjectValue,
     PartialValue,
@@ -20,17 +18,17 @@ from ms_port.ir.values import (
     holds_tensor,
 )
 from ms_port.opmap import Argument, Call, NoLowering
+from ms_port.passes.lowering.arguments import torch_arguments, user_arguments
+from ms_port.passes.lowering.attributes import output_fields
 from ms_port.passes.lowering.base_layers import is_base_forward
 from ms_port.passes.lowering.builtin_calls import lower_builtin
 from ms_port.passes.lowering.configs import argument_value
+from ms_port.passes.lowering.constructing import accept, construct, construct_cell, is_variable, make_partial
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.module_methods import lower_module_method
-from ms_port.passes.lowering.names import of_value, output_fields
+from ms_port.passes.lowering.names import of_value
 from ms_port.passes.lowering.scope import Scope, Untranslatable, same
 from ms_port.passes.lowering.static_calls import lower_static_call
-
-ABSENT = "__absent__"
-"""Stands for an argument that the port can't pass; the signature pass removes it with the parameter it fed."""
 
 
 def lower_call(scope: Scope, node: ast.Call) -> ast.expr:
@@ -49,7 +47,11 @@ def lower_call(scope: Scope, node: ast.Call) -> ast.expr:
             from ms_port.passes.lowering.flat import flat_call
 
             return flat_call(scope, node, facts, error)
-        if not tensors and same([f.result for f in facts]) and not isinstance(facts[0].result, ObjectValue | ModuleValue):
+        if (
+            not tensors
+            and same([f.result for f in facts])
+            and not isinstance(facts[0].result, ObjectValue | ModuleValue)
+        ):
             return of_value(scope, node, facts[0].result)
         raise
 
@@ -77,126 +79,14 @@ def _by_callee(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.e
                 return _call_function(scope, node, facts)
             return lower_builtin(scope, node, facts, callee.name)
         case ClassValue(is_module=True):
-            return _construct(scope, node, facts)
+            return construct(scope, node, facts)
         case PartialValue(func=FunctionValue(torch=False)) if scope.host:
             return _call_partial(scope, node, facts)
         case PartialValue():
-            return _construct(scope, node, facts)
+            return construct(scope, node, facts)
         case ClassValue():
             return _call_class(scope, node, facts, callee)
     raise Untranslatable(node, f"`{ast.unparse(node.func)}` is {callee}")
-
-
-# --- arguments ------------------------------------------------------------------------------------------------------
-
-
-def torch_arguments(
-    scope: Scope, node: ast.Call, facts: Sequence[CallFact]
-) -> tuple[tuple[Argument, ...], tuple[tuple[str, Argument], ...]]:
-    """The arguments of a torch call, lowered, with their values a run."""
-    args: list[Argument] = []
-    starred = False
-    for index, arg in enumerate(node.args):
-        if isinstance(arg, ast.Starred):
-            starred = True
-            args.append(Argument(ast.Starred(lower(scope, arg.value), ast.Load()), scope.values(arg.value)))
-        else:
-            values = scope.values(arg) if starred else tuple(f.args[index] for f in facts)
-            args.append(Argument(torch_argument(scope, arg, values), values))
-    keywords: list[tuple[str, Argument]] = []
-    named = {k.arg for k in node.keywords}
-    for keyword in node.keywords:
-        if keyword.arg is not None:
-            values = tuple(dict(f.kwargs).get(keyword.arg, Literal(None)) for f in facts)
-            keywords.append((keyword.arg, Argument(torch_argument(scope, keyword.value, values), values)))
-            continue
-        for key in _own_keys(scope, keyword.value, [k for k, _ in facts[0].kwargs if k not in named]):
-            named.add(key)
-            values = tuple(dict(f.kwargs).get(key, Literal(None)) for f in facts)
-            keywords.append((key, Argument(_unpacked(scope, keyword.value, key, values), values)))
-    return tuple(args), tuple(keywords)
-
-
-def torch_argument(scope: Scope, node: ast.expr, values: Sequence[Value]) -> ast.expr:
-    """One argument; a device is nothing in the port."""
-    if values and all(isinstance(v, ObjectValue) and v.kind in ("device", "generator") for v in values):
-        return literal(None)
-    try:
-        return lower(scope, node)
-    except Untranslatable:
-        if same(values) and not isinstance(values[0], TensorValue | ObjectValue | ModuleValue):
-            return of_value(scope, node, values[0])
-        raise
-
-
-def _own_keys(scope: Scope, container: ast.expr, keys: Sequence[str]) -> list[str]:
-    """Of the keywords seen, those that this ``**container`` held (one call can unpack several)."""
-    held: set[object] = set()
-    for value in scope.values(container):
-        if isinstance(value, DictValue):
-            held |= {k for k, _ in value.items}
-        elif isinstance(value, Literal) and isinstance(value.value, dict):
-            held |= set(value.value)
-        else:
-            return list(keys)
-    return [key for key in keys if key in held]
-
-
-def _unpacked(scope: Scope, container: ast.expr, key: str, values: Sequence[Value]) -> ast.expr:
-    """One entry of ``**container``."""
-    if same(values) and not holds_tensor(values[0]):
-        try:
-            return of_value(scope, container, values[0])
-        except Untranslatable:
-            pass
-    if isinstance(container, ast.Name) and container.id == scope.varkw:
-        scope.expanded.setdefault(key)
-        return ast.Name(key, ast.Load())
-    return ast.Subscript(lower(scope, container), literal(key), ast.Load())
-
-
-def user_arguments(
-    scope: Scope, node: ast.Call, facts: Sequence[CallFact]
-) -> tuple[list[ast.expr], list[ast.keyword]]:
-    """The arguments of a call into the output's own code; what can't be passed is marked absent."""
-    args: list[ast.expr] = []
-    for arg in node.args:
-        if isinstance(arg, ast.Starred):
-            args.append(ast.Starred(lower(scope, arg.value), ast.Load()))
-        else:
-            args.append(_or_absent(scope, arg))
-    keywords: list[ast.keyword] = []
-    named = {k.arg for k in node.keywords}
-    for keyword in node.keywords:
-        if keyword.arg is not None:
-            keywords.append(ast.keyword(keyword.arg, _or_absent(scope, keyword.value)))
-            continue
-        keys = [key for key, _ in facts[0].kwargs if key not in named] if facts else []
-        for key in _own_keys(scope, keyword.value, keys):
-            named.add(key)
-            values = tuple(dict(f.kwargs).get(key, Literal(None)) for f in facts)
-            try:
-                value = _unpacked(scope, keyword.value, key, values)
-            except Untranslatable as error:
-                value = _absent(error)
-            keywords.append(ast.keyword(key, value))
-    return args, keywords
-
-
-def _or_absent(scope: Scope, node: ast.expr) -> ast.expr:
-    try:
-        return lower(scope, node)
-    except Untranslatable as error:
-        return _absent(error)
-
-
-def _absent(error: Untranslatable) -> ast.expr:
-    name = ast.Name(ABSENT, ast.Load())
-    name.reason = error.reason  # type: ignore[attr-defined]
-    return name
-
-
-# --- callees --------------------------------------------------------------------------------------------------------
 
 
 _FILLS = {
@@ -213,13 +103,17 @@ _FILLS = {
 def lower_torch(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
     """A torch function or Tensor method, by its op-map row; a stub where there is none."""
     names = {f.callee.name for f in facts if isinstance(f.callee, FunctionValue)}
+    if scope.work.freeze and names == {"torch.Tensor.size"} and (frozen := scope.constant(node)) is not None:
+        return frozen
     api = base_api(scope, names.pop())
     if names:
         raise Untranslatable(node, f"`{ast.unparse(node.func)}` is several torch functions")
-    args, keywords = torch_arguments(scope, node, facts)
+    args, keywords = torch_arguments(scope, node, facts, api)
     receiver = None
     if api.startswith("torch.Tensor."):
-        if isinstance(node.func, ast.Attribute) and any(isinstance(v, TensorValue) for v in scope.values(node.func.value)):
+        if isinstance(node.func, ast.Attribute) and any(
+            isinstance(v, TensorValue) for v in scope.values(node.func.value)
+        ):
             receiver = Argument(lower(scope, node.func.value), scope.values(node.func.value))
         elif args:
             receiver, args = args[0], args[1:]
@@ -236,20 +130,7 @@ def lower_torch(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.
         if scope.host or not any(holds_tensor(f.result) for f in facts):
             raise Untranslatable(node, str(error)) from error
         return _stub(scope, node, call, str(error))
-    return _accept(scope, node, lowering, api)
-
-
-def _accept(scope: Scope, node: ast.Call, lowering: object, api: str) -> ast.expr:
-    from ms_port.opmap import Lowering
-
-    assert isinstance(lowering, Lowering)
-    scope.work.op_functions |= lowering.functions
-    scope.work.counts["mapped"] += 1
-    for note in lowering.notes:
-        scope.flag(node, note.rule, note.message, "", api)
-    if lowering.random is not None:
-        lowering.expression.random = lowering.random  # type: ignore[attr-defined]
-    return lowering.expression
+    return accept(scope, node, lowering, api)
 
 
 def base_api(scope: Scope, api: str) -> str:
@@ -335,13 +216,12 @@ def _super_init(scope: Scope, node: ast.Call, facts: Sequence[CallFact], func: a
     bases = [b for b in (owner.bases if owner else ()) if b.startswith("torch.nn.") and b != "torch.nn.Module"]
     if not bases:
         return ast.Call(func, [], [])
-    args, keywords = torch_arguments(scope, node, facts)
+    args, keywords = torch_arguments(scope, node, facts, bases[0])
     try:
         lowering = scope.work.opmap.lower(Call(bases[0], args, keywords))
     except NoLowering as error:
         raise Untranslatable(node, str(error)) from error
-    scope.work.op_functions |= lowering.functions
-    made = lowering.expression
+    made = scope.use(lowering)
     if not isinstance(made, ast.Call):
         raise Untranslatable(node, f"{bases[0]} is no plain cell")
     return ast.Call(func, made.args, made.keywords)
@@ -357,9 +237,8 @@ def _call_module(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast
             scope.work.cells.add(fact.callee.cls)
         elif fact.opaque:
             raise Untranslatable(node, f"the source of {fact.callee.cls} can't be followed")
-        elif fact.entered is None and fact.callee.cls not in scope.work.program.cells:
-            if scope.work.opmap.row(fact.callee.cls) is None:
-                raise Untranslatable(node, f"{fact.callee.cls} has no row")
+        elif fact.entered is None and not _is_known_layer(scope, fact.callee.cls):
+            raise Untranslatable(node, f"{fact.callee.cls} has no row")
     for key in sorted(keys):
         scope.work.need(key, node)
     args, keywords = user_arguments(scope, node, facts)
@@ -367,6 +246,10 @@ def _call_module(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast
     if keys:
         call.callees = tuple(sorted(keys))  # type: ignore[attr-defined]
     return call
+
+
+def _is_known_layer(scope: Scope, cls: str) -> bool:
+    return cls in scope.work.program.cells or scope.work.opmap.row(cls) is not None
 
 
 def _is_base(scope: Scope, callee: Value) -> bool:
@@ -391,7 +274,7 @@ def _call_method(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast
     if row is not None and isinstance(node.func, ast.Attribute):
         receiver = Argument(lower(scope, node.func.value), scope.values(node.func.value))
         try:
-            return _accept(scope, node, scope.work.opmap.lower(Call(row.api, (), (), receiver)), row.api)
+            return accept(scope, node, scope.work.opmap.lower(Call(row.api, (), (), receiver)), row.api)
         except NoLowering as error:
             raise Untranslatable(node, str(error)) from error
     keys = {f.entered for f in facts}
@@ -426,10 +309,13 @@ def _call_function(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> a
         raise Untranslatable(node, f"`{key}` is made while running")
     scope.work.need(key, node)
     args, keywords = user_arguments(scope, node, facts)
-    if function.owner is not None and isinstance(node.func, ast.Attribute):
+    func: ast.expr
+    if isinstance(node.func, ast.Name) and node.func.id in scope.locals:
+        func = lower(scope, node.func)
+    elif function.owner is not None and isinstance(node.func, ast.Attribute):
         if function.kind == "class":
             raise Untranslatable(node, "a class method")
-        func: ast.expr = ast.Attribute(lower(scope, node.func.value), node.func.attr, ast.Load())
+        func = ast.Attribute(lower(scope, node.func.value), node.func.attr, ast.Load())
     else:
         func = ast.Name(function.name, ast.Load())
         func.callees = (key,)  # type: ignore[attr-defined]
@@ -439,102 +325,11 @@ def _call_function(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> a
 
 
 def _library_row(scope: Scope, node: ast.Call, facts: Sequence[CallFact], api: str) -> ast.expr:
-    args, keywords = torch_arguments(scope, node, facts)
+    args, keywords = torch_arguments(scope, node, facts, api)
     try:
-        return _accept(scope, node, scope.work.opmap.lower(Call(api, args, keywords)), api)
+        return accept(scope, node, scope.work.opmap.lower(Call(api, args, keywords)), api)
     except NoLowering as error:
         raise Untranslatable(node, str(error)) from error
-
-
-def _construct(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
-    """A layer or a cell is made, by a class or by a ``partial`` over one."""
-    made: dict[str, ast.expr] = {}
-    for callee in dict.fromkeys(f.callee for f in facts):
-        own = [f for f in facts if f.callee == callee]
-        carried: tuple[tuple[str, Value], ...] = ()
-        inner: Value = callee
-        if isinstance(callee, PartialValue):
-            inner, carried = callee.func, callee.keywords
-        if isinstance(inner, ClassValue) and inner.name in scope.work.program.cells and not inner.is_module:
-            one = _construct_cell(scope, node, own, inner.name, variable=True)
-            made.setdefault(ast.dump(one), one)
-            continue
-        if not (isinstance(inner, ClassValue) and inner.is_module):
-            raise Untranslatable(node, f"`{ast.unparse(node.func)}` is a functools.partial over a function")
-        one = _construct_one(scope, node, own, inner.name, carried)
-        made.setdefault(ast.dump(one), one)
-    if len(made) != 1:
-        raise Untranslatable(node, f"`{ast.unparse(node.func)}` makes layers whose arguments differ in MindSpore")
-    return next(iter(made.values()))
-
-
-def _construct_one(
-    scope: Scope, node: ast.Call, facts: Sequence[CallFact], name: str, carried: tuple[tuple[str, Value], ...]
-) -> ast.expr:
-    variable = _is_variable(scope, node.func) or isinstance(facts[0].callee, PartialValue)
-    opmap = scope.work.opmap
-    if name in scope.work.program.cells and opmap.row(name) is None:
-        return _construct_cell(scope, node, facts, name, variable)
-    args, keywords = torch_arguments(scope, node, facts)
-    call = Call(name, args, keywords)
-    try:
-        if not variable:
-            lowering = opmap.lower(call)
-        elif carried:
-            bound = tuple((k, Argument(literal(None), (v,) * len(facts))) for k, v in carried)
-            lowering = opmap.lower(call, lower(scope, node.func), bound)
-        else:
-            lowering = opmap.lower(call, lower(scope, node.func))
-    except NoLowering as error:
-        if variable or scope.strict:
-            raise Untranslatable(node, str(error)) from error
-        return stub_cell(scope, node, call, str(error))
-    return _accept(scope, node, lowering, name)
-
-
-def stub_cell(scope: Scope, node: ast.AST, call: Call, reason: str) -> ast.expr:
-    """A layer without a MindSpore form: a cell in ``fixes.py`` that a person has to write."""
-    name = call.api.rpartition(".")[2]
-    stub = Stub(name, call.api, (), scope.loc(node), ast.unparse(node), reason, is_cell=True)
-    scope.work.stubs.setdefault(name, stub)
-    scope.work.counts["flagged"] += 1
-    scope.flag(
-        node,
-        "MSP101",
-        f"{call.api} has no MindSpore form here: {reason}",
-        f"Write the cell `{name}` in fixes.py; it gets the arguments that torch's layer got.",
-        call.api,
-        "error",
-    )
-    keywords = [ast.keyword(k, a.expression) for k, a in call.keywords]
-    return ast.Call(ast.Name(name, ast.Load()), [a.expression for a in call.args], keywords)
-
-
-def _construct_cell(
-    scope: Scope, node: ast.Call, facts: Sequence[CallFact], name: str, variable: bool
-) -> ast.expr:
-    work = scope.work
-    if name in work.held:
-        raise Untranslatable(node, f"{name} is built from what its instances hold")
-    keys = {f.entered for f in facts if f.entered is not None}
-    work.cells.add(name)
-    for key in sorted(keys):
-        work.need(key, node)
-    func = lower(scope, node.func) if variable else ast.Name(work.program.cells[name].name, ast.Load())
-    args, keywords = user_arguments(scope, node, facts)
-    call = ast.Call(func, args, keywords)
-    call.callees = tuple(sorted(keys))  # type: ignore[attr-defined]
-    return call
-
-
-def _is_variable(scope: Scope, func: ast.expr) -> bool:
-    """Whether the callee is held in a variable, an attribute of self or a container, not named directly."""
-    root = func
-    while isinstance(root, ast.Attribute | ast.Subscript | ast.Call):
-        if isinstance(root, ast.Subscript | ast.Call):
-            return True
-        root = root.value
-    return isinstance(root, ast.Name) and root.id in scope.locals
 
 
 def _call_class(scope: Scope, node: ast.Call, facts: Sequence[CallFact], callee: ClassValue) -> ast.expr:
@@ -545,13 +340,13 @@ def _call_class(scope: Scope, node: ast.Call, facts: Sequence[CallFact], callee:
 
         return lower_parameter(scope, node, facts)
     if callee.name == "functools.partial":
-        return _make_partial(scope, node, facts)
+        return make_partial(scope, node, facts)
     if isinstance(result, ObjectValue) and result.kind == "output":
         return _output_tuple(scope, node, facts, result)
     if callee.name == "torch.Size":
         return ast.Call(ast.Name("tuple", ast.Load()), [lower(scope, a) for a in node.args], [])
     if scope.host and callee.name in scope.work.program.cells:
-        return _construct_cell(scope, node, facts, callee.name, _is_variable(scope, node.func))
+        return construct_cell(scope, node, facts, callee.name, is_variable(scope, node.func))
     if isinstance(result, ObjectValue) and result.kind == "device":
         raise Untranslatable(node, "a device")
     if isinstance(result, ObjectValue) and result.kind == "config" and scope.host:
@@ -559,29 +354,6 @@ def _call_class(scope: Scope, node: ast.Call, facts: Sequence[CallFact], callee:
     if scope.work.opmap.row(callee.name) is not None:
         return _library_row(scope, node, facts, callee.name)
     return lower_builtin(scope, node, facts, callee.name)
-
-
-def _make_partial(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
-    """``partial(nn.BatchNorm2d, eps=1e-3)``: a layer class with keywords in MindSpore's words."""
-    inner = facts[0].args[0]
-    if isinstance(inner, FunctionValue) and not inner.torch and scope.host:
-        args, keywords = user_arguments(scope, node, facts)
-        return ast.Call(ast.Name("partial", ast.Load()), args, keywords)
-    is_plain = isinstance(inner, ClassValue) and inner.name in scope.work.program.cells
-    if not isinstance(inner, ClassValue) or not (inner.is_module or is_plain) or len(node.args) != 1 or not scope.host:
-        raise Untranslatable(node, "a functools.partial over a function loses its gradient in GRAPH_MODE")
-    if inner.name in scope.work.program.cells and scope.work.opmap.row(inner.name) is None:
-        args, keywords = user_arguments(scope, node, facts)
-        call = ast.Call(ast.Name("partial", ast.Load()), args, keywords)
-        cell = scope.work.program.cells[inner.name]
-        call.callees = tuple(m.key for m in cell.methods if m.name == "__init__")  # type: ignore[attr-defined]
-        return call
-    _, named = torch_arguments(scope, node, facts)
-    try:
-        lowering = scope.work.opmap.lower_value(inner.name, named)
-    except NoLowering as error:
-        raise Untranslatable(node, str(error)) from error
-    return _accept(scope, node, lowering, inner.name)
 
 
 def _call_partial(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
@@ -604,6 +376,3 @@ def _output_tuple(scope: Scope, node: ast.Call, facts: Sequence[CallFact], resul
     if any(output_fields(f.result) != kept for f in facts if isinstance(f.result, ObjectValue)):
         raise Untranslatable(node, f"{result.cls} does not always hold the same fields")
     return ast.Tuple([lower(scope, given[name]) for name in kept], ast.Load())
-
-
-__all__ = ["ABSENT", "base_api", "copy", "lower_call", "lower_torch", "torch_arguments", "user_arguments"]

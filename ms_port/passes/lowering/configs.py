@@ -6,11 +6,11 @@ import ast
 
 from ms_port.ir.tree import literal
 from ms_port.ir.values import ClassValue, FunctionValue, Literal, ObjectValue, PartialValue, Value
-from ms_port.passes.lowering.scope import Untranslatable, Work
+from ms_port.passes.lowering.scope import Untranslatable, Work, mark_functions
 
 
 def argument_value(work: Work, value: Value) -> ast.expr:
-    """An argument of the root as source; a config object becomes ``Config(field=...)``, filled in when all is lowered."""
+    """An argument of the root as source; a config object becomes ``Config(field=...)``, filled in last."""
     match value:
         case Literal(value=plain):
             try:
@@ -30,7 +30,7 @@ def argument_value(work: Work, value: Value) -> ast.expr:
             except NoLowering as error:
                 raise Untranslatable(ast.Pass(), str(error)) from error
             work.op_functions |= lowering.functions
-            return lowering.expression
+            return mark_functions(lowering.expression, lowering.functions)
         case PartialValue():
             raise Untranslatable(ast.Pass(), "a partial as an argument of the root")
     raise Untranslatable(ast.Pass(), f"{value} as an argument of the root")

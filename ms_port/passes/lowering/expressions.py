@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 from ms_port.ir.tree import copy, literal
 from ms_port.ir.values import DType, ModuleValue, ObjectValue, TensorValue, holds_tensor
-from ms_port.passes.lowering.names import lower_attribute, lower_name, of_value
+from ms_port.passes.lowering.attributes import lower_attribute, output_fields
+from ms_port.passes.lowering.names import lower_name, of_value
 from ms_port.passes.lowering.scope import Scope, Untranslatable, same, truth
 
 
@@ -30,7 +31,17 @@ def lower(scope: Scope, node: ast.expr) -> ast.expr:
         raise
 
 
-_FOLDABLE = (ast.Compare, ast.BoolOp, ast.UnaryOp, ast.BinOp, ast.IfExp, ast.Subscript, ast.Call, ast.Tuple, ast.JoinedStr)
+_FOLDABLE = (
+    ast.Compare,
+    ast.BoolOp,
+    ast.UnaryOp,
+    ast.BinOp,
+    ast.IfExp,
+    ast.Subscript,
+    ast.Call,
+    ast.Tuple,
+    ast.JoinedStr,
+)
 
 
 def lower_children(scope: Scope, node: ast.expr) -> ast.expr:
@@ -91,8 +102,6 @@ def _subscript(scope: Scope, node: ast.expr) -> ast.expr:
 
 
 def _output_index(scope: Scope, node: ast.Subscript, base: ObjectValue) -> ast.expr:
-    from ms_port.passes.lowering.names import output_fields
-
     kept = output_fields(base)
     present = [name for name, item in base.fields if getattr(item, "value", item) is not None]
     match node.slice:

@@ -31,7 +31,7 @@ _UNARY = {"neg": ast.USub, "invert": ast.Invert, "pos": ast.UAdd}
 
 
 def flat_call(scope: Scope, node: ast.Call, facts: Sequence[CallFact], error: Untranslatable) -> ast.expr:
-    """A call of a function made of the torch calls that ran for it. Raises the error where that can't be done either."""
+    """A call of a function made of the torch calls that ran for it. Raises where that can't be done either."""
     chosen = [f for f in facts if f.mode == "eval"] or list(facts)
     bodies = [_Flat(scope, node, fact) for fact in chosen]
     try:
@@ -45,6 +45,8 @@ def flat_call(scope: Scope, node: ast.Call, facts: Sequence[CallFact], error: Un
     key = f"flat:{name}"
     scope.work.generated.setdefault(key, first.function(name, key, scope))
     scope.work.counts["flat"] += 1
+    for fact in facts:
+        scope.work.claimed |= set(fact.torch_calls)
     scope.flag(
         node,
         "MSP103",
@@ -168,8 +170,7 @@ class _Flat:
             if operator is not None:
                 return operator
             raise Untranslatable(self._node, str(error)) from error
-        self._scope.work.op_functions |= lowering.functions
-        return lowering.expression
+        return self._scope.use(lowering)
 
     def _expression(self, value: Value) -> ast.expr:
         match value:

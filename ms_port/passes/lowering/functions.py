@@ -35,7 +35,7 @@ def lower_function(work: Work, function: FunctionDef, *, root: bool = False) -> 
     owner = function.facts.parameters.get("self", ())
     if owner and isinstance(owner[0], ModuleValue):
         work.cells.update(o.cls for o in owner if isinstance(o, ModuleValue) and o.cls in work.program.cells)
-    if function.owner in work.program.cells:
+    if function.owner is not None and function.owner in work.program.cells:
         work.cells.add(function.owner)
     if root:
         _remove(node.args, set(scope.baked))

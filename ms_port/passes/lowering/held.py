@@ -12,7 +12,7 @@ from ms_port.ir.program import Facts, FunctionDef, ModuleInstance, Program, Stub
 from ms_port.ir.tree import copy, expression, literal
 from ms_port.ir.values import Literal, ModuleValue
 from ms_port.opmap import NoLowering
-from ms_port.passes.lowering.scope import Scope, Untranslatable, Work
+from ms_port.passes.lowering.scope import Scope, Untranslatable, Work, mark_functions
 
 _CONTAINERS = {
     "torch.nn.Sequential": "nn.SequentialCell",
@@ -86,7 +86,7 @@ def held_module(work: Work, path: str) -> ast.expr:
         except NoLowering as error:
             return _stub(work, module, str(error))
         work.op_functions |= lowering.functions
-        return lowering.expression
+        return mark_functions(lowering.expression, lowering.functions)
     if module.cls not in work.program.cells:
         return _stub(work, module, "no row in the op map")
     return _held_user_module(work, module)
@@ -133,8 +133,10 @@ def _container_call(work: Work, module: ModuleInstance, func: ast.expr) -> ast.e
     names = [name for name, _ in module.children]
     items = [held_module(work, path) for _, path in module.children]
     if module.cls == "torch.nn.ModuleDict" or names != [str(i) for i in range(len(names))]:
-        pairs = [ast.Tuple([literal(n), item], ast.Load()) for n, item in zip(names, items, strict=True)]
-        inner = ast.Call(ast.Name("OrderedDict", ast.Load()), [ast.List(pairs, ast.Load())], [])  # type: ignore[list-item]
+        pairs: list[ast.expr] = [
+            ast.Tuple([literal(n), item], ast.Load()) for n, item in zip(names, items, strict=True)
+        ]
+        inner = ast.Call(ast.Name("OrderedDict", ast.Load()), [ast.List(pairs, ast.Load())], [])
         return ast.Call(func, [inner], [])
     if module.cls in _CONTAINERS and len(items) > 1 and len({ast.dump(i) for i in items}) == 1:
         loop = expression(f"[__item__ for _ in range({len(items)})]")
@@ -154,9 +156,7 @@ def _held_user_module(work: Work, module: ModuleInstance) -> ast.expr:
     if module.cls not in work.held and init is not None and module.arguments:
         try:
             work.need(init)
-            keywords = [
-                ast.keyword(k, literal(v.value)) for k, v in module.arguments if isinstance(v, Literal)
-            ]
+            keywords = [ast.keyword(k, literal(v.value)) for k, v in module.arguments if isinstance(v, Literal)]
             if len(keywords) == len(module.arguments):
                 call = ast.Call(ast.Name(cell.name, ast.Load()), [], keywords)
                 call.callees = (init,)  # type: ignore[attr-defined]
@@ -276,7 +276,7 @@ class _Unify:
         if all(isinstance(v, list) for v in values):
             if len({len(v) for v in values}) != 1:  # type: ignore[arg-type]
                 raise _Different
-            columns = zip(*values, strict=True)  # type: ignore[call-overload]
+            columns = zip(*values, strict=True)
             return [self(column, _named(column, hint, i)) for i, column in enumerate(columns)]
         if any(v != values[0] for v in values):
             raise _Different
@@ -315,4 +315,3 @@ def _named(column: Sequence[object], hint: str, index: int) -> str:
     if isinstance(first, ast.keyword) and first.arg:
         return f"{hint}_{first.arg}"
     return f"{hint}_{index}" if isinstance(first, ast.expr) else hint
-

@@ -23,9 +23,7 @@ _ITERATORS = {
 _NOTHING = frozenset("to cuda cpu float half double bfloat16 requires_grad_ contiguous share_memory".split())
 
 
-def lower_module_method(
-    scope: Scope, node: ast.Call, facts: Sequence[CallFact], callee: FunctionValue
-) -> ast.expr:
+def lower_module_method(scope: Scope, node: ast.Call, facts: Sequence[CallFact], callee: FunctionValue) -> ast.expr:
     """``self.register_buffer``, ``m.modules()``, ``layer.forward(x)`` and their kin."""
     if not isinstance(node.func, ast.Attribute):
         raise Untranslatable(node, f"`{ast.unparse(node.func)}` held in a variable")
@@ -74,17 +72,21 @@ def _register_buffer(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) ->
     assert isinstance(node.func, ast.Attribute)
     given = _arguments(node, ("name", "tensor", "persistent"))
     if all(len(f.args) > 1 and f.args[1] == Literal(None) for f in facts):
-        return ast.Call(ast.Name("setattr", ast.Load()), [lower(scope, node.func.value), lower(scope, given["name"]), literal(None)], [])
+        return ast.Call(
+            ast.Name("setattr", ast.Load()),
+            [lower(scope, node.func.value), lower(scope, given["name"]), literal(None)],
+            [],
+        )
     base, name = lower(scope, node.func.value), lower(scope, given["name"])
-    names = {v.value for v in scope.values(given["name"]) if isinstance(v, Literal)} | {getattr(given["name"], "value", None)}
+    names = {v.value for v in scope.values(given["name"]) if isinstance(v, Literal)} | {
+        getattr(given["name"], "value", None)
+    }
     saved = "persistent" not in given or scope.constant(given["persistent"]) is None
     saved = saved or ast.unparse(given["persistent"]) == "True"
     return register(scope, base, name, given["tensor"], saved, {str(n) for n in names if n is not None})
 
 
-def register(
-    scope: Scope, base: ast.expr, name: ast.expr, tensor: ast.expr, saved: bool, names: set[str]
-) -> ast.expr:
+def register(scope: Scope, base: ast.expr, name: ast.expr, tensor: ast.expr, saved: bool, names: set[str]) -> ast.expr:
     """A buffer. One that torch saves, or whose values come with the weights, is a Parameter without gradient:
     load_param_into_net leaves MindSpore's own buffers out, and a compiled graph holds them as constants."""
     from ms_port.passes.lowering.tensors import buffer_value
@@ -125,7 +127,17 @@ def _add_module(scope: Scope, node: ast.Call, callee: FunctionValue) -> ast.expr
     if not _is_sequential(scope, callee.owner) and isinstance(base, ast.Name) and base.id == "self":
         return ast.Call(ast.Name("setattr", ast.Load()), [base, name, module], [])
     scope.work.op_functions.add("add_cell")
-    return ast.Call(ast.Name("add_cell", ast.Load()), [base, name, module], [])
+    keywords = [ast.keyword("prefix", literal(prefix))] if (prefix := _place(base)) else []
+    return ast.Call(ast.Name("add_cell", ast.Load()), [base, name, module], keywords)
+
+
+def _place(base: ast.expr) -> str:
+    """``self.features`` -> ``features.``: a container that is already part of the cell has that prefix."""
+    parts: list[str] = []
+    while isinstance(base, ast.Attribute):
+        parts.insert(0, base.attr)
+        base = base.value
+    return "".join(f"{part}." for part in parts) if isinstance(base, ast.Name) and base.id == "self" else ""
 
 
 def _is_sequential(scope: Scope, module: ModuleValue) -> bool:

@@ -13,7 +13,7 @@ from ms_port.ir.flags import Flag, Severity
 from ms_port.ir.program import CallFact, Drop, FunctionDef, Program, SourceLoc, Stub
 from ms_port.ir.tree import literal, nid
 from ms_port.ir.values import DType, Literal, TensorValue, Value
-from ms_port.opmap import OpMap
+from ms_port.opmap import Lowering, OpMap
 
 if TYPE_CHECKING:
     from ms_port.passes.lowering.held import HeldClass
@@ -67,7 +67,9 @@ class Work:
     """(class, name) of buffers whose values come with the weights."""
     held_classes: dict[str, HeldClass] = field(default_factory=dict)
     claimed: set[int] = field(default_factory=set)
-    """Ledger indices covered by a lowered call."""
+    """Ledger indices that stand in flat functions."""
+    freeze: bool = False
+    """Print shapes as numbers."""
     counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     all_functions: dict[str, FunctionDef] = field(default_factory=dict)
     graph_reads: set[str] = field(default_factory=set)
@@ -103,8 +105,33 @@ class Work:
         except Untranslatable as error:
             self.failed[key] = error
             raise
+        except (
+            ArithmeticError,
+            AssertionError,
+            AttributeError,
+            LookupError,
+            RecursionError,
+            TypeError,
+            ValueError,
+        ) as error:
+            self._stumbled(function, error)
+            self.failed[key] = Untranslatable(function.node, f"{type(error).__name__} while translating: {error}")
+            raise self.failed[key] from error
         finally:
             self.active.discard(key)
+
+    def _stumbled(self, function: FunctionDef, error: Exception) -> None:
+        """A fault of the translator: one function less must not end the conversion, and must not be hidden."""
+        self.flags.append(
+            Flag(
+                rule="MSP110",
+                severity="warning",
+                message=f"ms-port stumbled over {function.key}: {type(error).__name__}: {error}",
+                module=function.owner,
+                source=function.loc,
+                advice="Compare this function with its source, and report the message.",
+            )
+        )
 
 
 class Scope:
@@ -117,8 +144,8 @@ class Scope:
         self.host = function.during_init
         self.root = root
         self.poisoned: dict[str, str] = {}
-        self.expanded: dict[str, None] = {}
-        """Keywords of ``**kwargs`` that became parameters."""
+        self.expanded: dict[str, ast.expr] = {}
+        """Keywords of ``**kwargs`` that became parameters, with their defaults."""
         arguments = function.node.args
         self.parameters = [a.arg for a in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]]
         self.varargs = arguments.vararg.arg if arguments.vararg else None
@@ -130,9 +157,7 @@ class Scope:
             if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)
         }
         inner = {n.name for s in function.body for n in ast.walk(s) if isinstance(n, ast.FunctionDef)}
-        lambdas = {
-            a.arg for s in function.body for n in ast.walk(s) if isinstance(n, ast.Lambda) for a in n.args.args
-        }
+        lambdas = {a.arg for s in function.body for n in ast.walk(s) if isinstance(n, ast.Lambda) for a in n.args.args}
         self.stored = stored
         self.locals = stored | inner | lambdas | set(self.parameters) | {self.varargs or "", self.varkw or ""}
         self.baked: dict[str, Value] = {}
@@ -142,6 +167,11 @@ class Scope:
         """In an arm that never ran: nothing may be dropped or replaced, the arm goes as a whole."""
         self.detaching = False
         """Inside ``torch.no_grad()``."""
+
+    def use(self, lowering: Lowering) -> ast.expr:
+        """The expression of a lowering; what it needs from op_maps/functions is noted, and its names are marked."""
+        self.work.op_functions |= lowering.functions
+        return mark_functions(lowering.expression, lowering.functions)
 
     # --- facts ----------------------------------------------------------------------------------------------------
 
@@ -207,6 +237,14 @@ class Scope:
     def poison(self, names: Iterable[str], reason: str) -> None:
         """From here on the names may only be used where their value is a constant."""
         self.poisoned.update(dict.fromkeys(names, reason))
+
+
+def mark_functions(expression: ast.expr, names: frozenset[str]) -> ast.expr:
+    """Mark the names that the op map wrote: a local of the same name must not shadow them."""
+    for node in ast.walk(expression):
+        if isinstance(node, ast.Name) and node.id in names and not hasattr(node, "nid"):
+            node.op_function = True  # type: ignore[attr-defined]
+    return expression
 
 
 def same(values: Sequence[Value]) -> bool:

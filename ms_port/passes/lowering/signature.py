@@ -8,7 +8,9 @@ from ms_port.ir.tree import copy, expression, literal
 from ms_port.ir.values import ClassValue, FunctionValue, Value
 from ms_port.passes.lowering.scope import Scope, Untranslatable
 
-TYPING = frozenset("Any Callable Dict Iterable Iterator List Mapping NamedTuple Optional Sequence Set Tuple Type Union".split())
+TYPING = frozenset(
+    "Any Callable Dict Iterable Iterator List Mapping NamedTuple Optional Sequence Set Tuple Type Union".split()
+)
 _BUILTIN_TYPES = frozenset("bool bytes complex dict float int list object set str tuple type".split())
 _RENAMED = {
     "torch.Tensor": "Tensor",
@@ -34,7 +36,7 @@ def lower_arguments(scope: Scope) -> ast.arguments:
         vararg=_argument(scope, old.vararg) if old.vararg else None,
         kwonlyargs=[_argument(scope, a) for a in old.kwonlyargs] + [ast.arg(name) for name in scope.expanded],
         kw_defaults=[None if d is None else _default(scope, d) for d in old.kw_defaults]
-        + [literal(None) for _ in scope.expanded],
+        + list(scope.expanded.values()),
         kwarg=None,
         defaults=[_default(scope, d) for d in old.defaults],
     )

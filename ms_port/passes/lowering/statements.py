@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from ms_port.ir.program import FunctionDef
 from ms_port.ir.tree import copy, is_self_attribute, names_stored, nid
@@ -59,9 +60,9 @@ def _by_class(scope: Scope, statement: ast.stmt, error: DifferentNames) -> list[
 
 def _isinstance_branch(name: str, body: list[ast.stmt], kinds: list[ast.expr]) -> ast.stmt:
     match body:
-        case [ast.If(test=ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=tested), _]), orelse=[]) as inner] if (
-            tested == name
-        ):
+        case [
+            ast.If(test=ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=tested), _]), orelse=[]) as inner
+        ] if tested == name:
             body = inner.body  # the test only widened what each branch now says
     test = ast.Call(
         ast.Name("isinstance", ast.Load()),
@@ -142,9 +143,9 @@ def _stores_beyond_names(statement: ast.stmt) -> bool:
 def _split(statement: ast.stmt) -> list[ast.stmt] | None:
     """``a, b = x, y`` as two assignments, where neither reads what the other binds."""
     match statement:
-        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)) if (
-            len(targets) == len(values) and not any(isinstance(e, ast.Starred) for e in [*targets, *values])
-        ):
+        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)) if len(targets) == len(
+            values
+        ) and not any(isinstance(e, ast.Starred) for e in [*targets, *values]):
             bound = {n for t in targets for n in names_stored(t)}
             read = {n.id for v in values for n in ast.walk(v) if isinstance(n, ast.Name)}
             if bound & read:
@@ -184,14 +185,12 @@ def _buffer(scope: Scope, statement: ast.Assign) -> ast.stmt | None:
     assert isinstance(value, ast.Call)
     given = dict(zip(("data", "persistent"), value.args, strict=False)) | {k.arg: k.value for k in value.keywords}
     saved = "persistent" not in given or ast.unparse(given["persistent"]) == "True"
-    made = register(
-        scope, lower(scope, target.value), ast.Constant(target.attr), given["data"], saved, {target.attr}
-    )
+    made = register(scope, lower(scope, target.value), ast.Constant(target.attr), given["data"], saved, {target.attr})
     return _as_assignment(made)
 
 
 def _stored_value(scope: Scope, statement: ast.Assign) -> ast.expr:
-    """The value; a tensor that a constructor keeps as a plain attribute is computed by numpy or comes with the weights."""
+    """The value; a tensor kept as a plain attribute is computed by numpy, or comes with the weights."""
     values = scope.values(statement.value)
     plain = scope.host and any(is_self_attribute(t) for t in statement.targets)
     if plain and values and all(isinstance(v, TensorValue) for v in values):
@@ -228,7 +227,8 @@ def _annotated(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
 
     annotation = lower_annotation(scope, statement.annotation)
     if scope.host and annotation is not None and made and isinstance(made[0], ast.Assign):
-        return [ast.AnnAssign(made[0].targets[0], annotation, made[0].value, statement.simple)]
+        target = cast(ast.Name | ast.Attribute | ast.Subscript, made[0].targets[0])
+        return [ast.AnnAssign(target, annotation, made[0].value, statement.simple)]
     return made
 
 
@@ -236,7 +236,8 @@ def _augmented(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
     assert isinstance(statement, ast.AugAssign)
     if not scope.host and is_self_attribute(statement.target):
         raise Untranslatable(statement, "state on the cell is changed in the graph")
-    return [ast.AugAssign(lower(scope, statement.target), statement.op, lower(scope, statement.value))]
+    target = cast(ast.Name | ast.Attribute | ast.Subscript, lower(scope, statement.target))
+    return [ast.AugAssign(target, statement.op, lower(scope, statement.value))]
 
 
 def _expression(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
@@ -298,7 +299,7 @@ def _is_inert_call(scope: Scope, function: FunctionDef, node: ast.Call, seen: se
                 return False
         elif isinstance(callee, FunctionValue):
             writes = callee.name.rpartition(".")[2] in _MUTATORS
-            if callee.torch and callee.name not in ("torch._C._log_api_usage_once",) or writes:
+            if (callee.torch and callee.name not in ("torch._C._log_api_usage_once",)) or writes:
                 return False
         elif not isinstance(callee, ClassValue):
             return False
@@ -390,7 +391,9 @@ def _with(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
 def _context(scope: Scope, node: ast.expr) -> str:
     text = ast.unparse(node)
     if "autocast" in text:
-        enabled = not any(k.arg == "enabled" and scope.constant(k.value) is not None for k in getattr(node, "keywords", []))
+        enabled = not any(
+            k.arg == "enabled" and scope.constant(k.value) is not None for k in getattr(node, "keywords", [])
+        )
         return "autocast" if enabled else "plain"
     if "no_grad" in text or "inference_mode" in text:
         return "no_grad"
@@ -462,4 +465,3 @@ _HANDLERS: dict[type[ast.stmt], Callable[[Scope, ast.stmt], list[ast.stmt]]] = {
     ast.Nonlocal: _nothing,
     ast.Delete: _nothing,
 }
-

@@ -58,8 +58,7 @@ def _static_partial(scope: Scope, node: ast.Call) -> ast.expr:
         lowering = scope.work.opmap.lower_value(value.name, keywords)
     except NoLowering as error:
         raise Untranslatable(node, str(error)) from error
-    scope.work.op_functions |= lowering.functions
-    return lowering.expression
+    return scope.use(lowering)
 
 
 def issubclass_error(name: str) -> bool:
@@ -108,8 +107,7 @@ def _static_torch(scope: Scope, node: ast.Call, name: str) -> ast.expr:
         lowering = scope.work.opmap.lower(Call(name, args, keywords))
     except NoLowering as error:
         raise Untranslatable(node, str(error)) from error
-    scope.work.op_functions |= lowering.functions
-    return lowering.expression
+    return scope.use(lowering)
 
 
 def _own_method(scope: Scope, func: ast.expr) -> str | None:

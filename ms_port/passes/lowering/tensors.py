@@ -1,7 +1,7 @@
 """Tensors that a constructor makes: parameters and buffers.
 
-A constant becomes ``initializer(value, shape)``; what numpy can compute is computed by numpy (no op runs while a cell is
-built); the rest is allocated by shape and gets its values from the weights.
+A constant becomes ``initializer(value, shape)``; what numpy can compute is computed by numpy (no op runs while a cell
+is built); the rest is allocated by shape and gets its values from the weights.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _RANDOM = {"torch.randn": "Normal(sigma=1.0)", "torch.rand": "Uniform01()"}
 def lower_parameter(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
     """``nn.Parameter(tensor, requires_grad)`` -> ``Parameter(initializer(...))``."""
     given = dict(zip(("data", "requires_grad"), node.args, strict=False))
-    given.update({k.arg: k.value for k in node.keywords if k.arg is not None})  # type: ignore[misc]
+    given.update({k.arg: k.value for k in node.keywords if k.arg is not None})
     if "data" not in given:
         raise Untranslatable(node, "a parameter without data")
     value = parameter_value(scope, given["data"], [f.result for f in facts])
@@ -36,7 +36,9 @@ def lower_parameter(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> 
 def is_parameter_call(scope: Scope, node: ast.expr) -> bool:
     """Whether the expression makes an ``nn.Parameter``."""
     facts = scope.calls(node) if isinstance(node, ast.Call) else ()
-    return any(isinstance(f.callee, ClassValue) and f.callee.is_module is False and "Parameter" in f.callee.name for f in facts)
+    return any(
+        isinstance(f.callee, ClassValue) and f.callee.is_module is False and "Parameter" in f.callee.name for f in facts
+    )
 
 
 def parameter_value(scope: Scope, node: ast.expr, results: Sequence[Value]) -> ast.expr:
@@ -68,7 +70,7 @@ def host_tensor(scope: Scope, node: ast.expr, results: Sequence[Value]) -> ast.e
     value = results[0]
     assert isinstance(value, TensorValue)
     lowered = lower(scope, node)
-    if isinstance(lowered, ast.Attribute | ast.Name):
+    if isinstance(lowered, ast.Attribute):
         return lowered
     return ast.Call(ast.Name("Tensor", ast.Load()), [lowered, dtype_expression(value.dtype)], [])
 
@@ -134,9 +136,11 @@ def _shape(scope: Scope, node: ast.Call, name: str) -> ast.expr | None:
         if isinstance(first.value, tuple):
             return lowered[0]
         if isinstance(first.value, list):
-            return ast.Call(ast.Name("tuple", ast.Load()), [lowered[0]], []) if not isinstance(
-                lowered[0], ast.List
-            ) else ast.Tuple(lowered[0].elts, ast.Load())
+            return (
+                ast.Call(ast.Name("tuple", ast.Load()), [lowered[0]], [])
+                if not isinstance(lowered[0], ast.List)
+                else ast.Tuple(lowered[0].elts, ast.Load())
+            )
     if name in ("torch.Tensor", "torch.FloatTensor") and not all(
         isinstance(a, Literal) and isinstance(a.value, int) for a in facts[0].args
     ):

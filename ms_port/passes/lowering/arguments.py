@@ -1,0 +1,163 @@
+"""Arguments of calls: lowered, with the values that the trace saw, ``**kwargs`` taken apart."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from ms_port.ir.program import CallFact
+from ms_port.ir.tree import literal
+from ms_port.ir.values import DictValue, Literal, ModuleValue, ObjectValue, TensorValue, Value, holds_tensor
+from ms_port.opmap import Argument
+from ms_port.opmap.signature import MISSING
+from ms_port.passes.lowering.expressions import lower
+from ms_port.passes.lowering.names import of_value
+from ms_port.passes.lowering.scope import Scope, Untranslatable, same
+
+ABSENT = "__absent__"
+"""Stands for an argument that the port can't pass; the signature pass removes it with the parameter it fed."""
+
+
+def torch_arguments(
+    scope: Scope, node: ast.Call, facts: Sequence[CallFact], api: str
+) -> tuple[tuple[Argument, ...], tuple[tuple[str, Argument], ...]]:
+    """The arguments of a call of a torch API, lowered, with their values a run."""
+    args: list[Argument] = []
+    starred = False
+    for index, arg in enumerate(node.args):
+        if isinstance(arg, ast.Starred):
+            starred = True
+            args.append(Argument(ast.Starred(lower(scope, arg.value), ast.Load()), scope.values(arg.value)))
+        else:
+            values = scope.values(arg) if starred else tuple(f.args[index] for f in facts)
+            args.append(Argument(torch_argument(scope, arg, values), values))
+    keywords: list[tuple[str, Argument]] = []
+    named = {k.arg for k in node.keywords}
+    for keyword in node.keywords:
+        if keyword.arg is not None:
+            values = tuple(dict(f.kwargs).get(keyword.arg, Literal(None)) for f in facts)
+            keywords.append((keyword.arg, Argument(torch_argument(scope, keyword.value, values), values)))
+            continue
+        for key in _own_keys(scope, keyword.value, _all_keys(facts, named)):
+            named.add(key)
+            default = None
+            if any(key not in dict(f.kwargs) for f in facts):
+                default = _signature_default(scope, node, api, key)
+            values = tuple(dict(f.kwargs).get(key, default or Literal(None)) for f in facts)
+            keywords.append((key, Argument(_unpacked(scope, keyword.value, key, values, default), values)))
+    return tuple(args), tuple(keywords)
+
+
+def _all_keys(facts: Sequence[CallFact], named: set[str | None]) -> list[str]:
+    """Keywords seen in any run, beside those that the call names."""
+    return list(dict.fromkeys(key for f in facts for key, _ in f.kwargs if key not in named))
+
+
+def _signature_default(scope: Scope, node: ast.Call, api: str, key: str) -> Literal:
+    """torch's default of a keyword that some runs left out. Raises Untranslatable where it is not known."""
+    row = scope.work.opmap.row(api)
+    for overload in row.overloads if row is not None else ():
+        for parameter in overload.signature:
+            if parameter.name == key and parameter.default is not MISSING:
+                return Literal(parameter.default)
+    raise Untranslatable(node, f"`{key}` is given in some runs only, and its default is not known")
+
+
+def torch_argument(scope: Scope, node: ast.expr, values: Sequence[Value]) -> ast.expr:
+    """One argument; a device is nothing in the port."""
+    if values and all(isinstance(v, ObjectValue) and v.kind in ("device", "generator") for v in values):
+        return literal(None)
+    try:
+        return lower(scope, node)
+    except Untranslatable:
+        if same(values) and not isinstance(values[0], TensorValue | ObjectValue | ModuleValue):
+            return of_value(scope, node, values[0])
+        raise
+
+
+def _own_keys(scope: Scope, container: ast.expr, keys: Sequence[str]) -> list[str]:
+    """Of the keywords seen, those that this ``**container`` held (one call can unpack several)."""
+    held: set[object] = set()
+    for value in scope.values(container):
+        if isinstance(value, DictValue):
+            held |= {k for k, _ in value.items}
+        elif isinstance(value, Literal) and isinstance(value.value, dict):
+            held |= set(value.value)
+        else:
+            return list(keys)
+    return [key for key in keys if key in held]
+
+
+def _unpacked(
+    scope: Scope, container: ast.expr, key: str, values: Sequence[Value], default: Literal | None = None
+) -> ast.expr:
+    """One entry of ``**container``; ``default`` where some runs left it out."""
+    if same(values) and not holds_tensor(values[0]):
+        try:
+            return of_value(scope, container, values[0])
+        except Untranslatable:
+            pass
+    if isinstance(container, ast.Name) and container.id == scope.varkw:
+        scope.expanded.setdefault(key, literal(default.value if default is not None else None))
+        return ast.Name(key, ast.Load())
+    if default is not None:
+        raise Untranslatable(container, f"`{key}` is given in some runs only")
+    return ast.Subscript(lower(scope, container), literal(key), ast.Load())
+
+
+def user_arguments(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> tuple[list[ast.expr], list[ast.keyword]]:
+    """The arguments of a call into the output's own code; what can't be passed is marked absent."""
+    args: list[ast.expr] = []
+    for arg in node.args:
+        if isinstance(arg, ast.Starred):
+            args.append(ast.Starred(lower(scope, arg.value), ast.Load()))
+        else:
+            args.append(_or_absent(scope, arg))
+    keywords: list[ast.keyword] = []
+    named = {k.arg for k in node.keywords}
+    for keyword in node.keywords:
+        if keyword.arg is not None:
+            keywords.append(ast.keyword(keyword.arg, _or_absent(scope, keyword.value)))
+            continue
+        for key in _own_keys(scope, keyword.value, _all_keys(facts, named)):
+            named.add(key)
+            default = None
+            if any(key not in dict(f.kwargs) for f in facts):
+                default = _callee_default(scope, node, facts, key)
+            values = tuple(dict(f.kwargs).get(key, default or Literal(None)) for f in facts)
+            try:
+                value = _unpacked(scope, keyword.value, key, values, default)
+            except Untranslatable as error:
+                value = _absent(error)
+            keywords.append(ast.keyword(key, value))
+    return args, keywords
+
+
+def _callee_default(scope: Scope, node: ast.Call, facts: Sequence[CallFact], key: str) -> Literal:
+    """The default of a keyword that some runs left out, by the function entered. Raises Untranslatable."""
+    for entered in {f.entered for f in facts}:
+        function = scope.work.all_functions.get(entered or "")
+        args = function.node.args if function is not None else None
+        if args is None:
+            continue
+        names = [a.arg for a in args.args[len(args.args) - len(args.defaults) :]]
+        defaults = dict(zip(names, args.defaults, strict=True))
+        defaults |= {a.arg: d for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if d is not None}
+        if isinstance(default := defaults.get(key), ast.Constant):
+            return Literal(default.value)
+        if key not in defaults and args.kwarg is not None:
+            return Literal(None)  # handed on in the callee's own **kwargs
+    raise Untranslatable(node, f"`{key}` is given in some runs only, and its default is no literal")
+
+
+def _or_absent(scope: Scope, node: ast.expr) -> ast.expr:
+    try:
+        return lower(scope, node)
+    except Untranslatable as error:
+        return _absent(error)
+
+
+def _absent(error: Untranslatable) -> ast.expr:
+    name = ast.Name(ABSENT, ast.Load())
+    name.reason = error.reason  # type: ignore[attr-defined]
+    return name

@@ -1,0 +1,269 @@
+"""``base.attr``: of a package, a cell, a tensor, a configuration or an output object."""
+
+from __future__ import annotations
+
+import ast
+
+from ms_port.ir.tree import copy, expression, literal
+from ms_port.ir.values import (
+    ClassValue,
+    DType,
+    FunctionValue,
+    Literal,
+    ModuleValue,
+    ObjectValue,
+    PackageValue,
+    TensorValue,
+    Value,
+    holds_tensor,
+)
+from ms_port.passes.lowering.names import is_foreign, of_value, scope_lower
+from ms_port.passes.lowering.scope import (
+    DifferentNames,
+    Scope,
+    Untranslatable,
+    constant_of,
+    dtype_expression,
+    mark_functions,
+    same,
+)
+
+_TENSOR_ATTRIBUTES = {"shape": "shape", "ndim": "ndim", "dtype": "dtype", "T": "T", "itemsize": "itemsize"}
+
+
+def lower_attribute(scope: Scope, node: ast.Attribute) -> ast.expr:
+    """``base.attr``: of a package, a cell, a tensor, a config or an output object."""
+    if not isinstance(node.ctx, ast.Load):
+        return ast.Attribute(scope_lower(scope, node.value), node.attr, node.ctx)
+    values, bases = scope.values(node), scope.values(node.value)
+    base = bases[0] if bases else None
+    match base:
+        case None:
+            return _unknown_base(scope, node, values)
+        case PackageValue():
+            return _package_attribute(scope, node, values)
+        case ModuleValue():
+            return _cell_attribute(scope, node, bases, values)
+        case TensorValue():
+            return _tensor_attribute(scope, node)
+        case ObjectValue(kind="config"):
+            return _config_attribute(scope, node, base, values)
+        case ObjectValue(kind="output"):
+            return _output_attribute(scope, node, base, values)
+        case ClassValue(name=name) if name in scope.work.program.cells and isinstance(constant_of(values), ast.expr):
+            scope.work.cells.add(name)
+            _note_class_attribute(scope, name, node.attr)
+            return ast.Attribute(scope_lower(scope, node.value), node.attr, node.ctx)
+    if (
+        isinstance(base, ObjectValue)
+        and base.cls in ("torch.finfo", "torch.iinfo")
+        and isinstance(node.value, ast.Call)
+    ):
+        return _type_limit(scope, node)
+    constant = constant_of(values)
+    if constant is not None:
+        return constant
+    if values and same(values) and not isinstance(values[0], ObjectValue | TensorValue):
+        return of_value(scope, node, values[0])
+    if isinstance(base, DType) and node.attr == "is_floating_point":
+        return ast.Attribute(scope_lower(scope, node.value), "is_floating_point", node.ctx)
+    raise Untranslatable(node, f"`{ast.unparse(node)}` reads {base}, which the port does not have")
+
+
+def _type_limit(scope: Scope, node: ast.Attribute) -> ast.expr:
+    """``torch.finfo(x.dtype).min`` -> ``finfo_min(x.dtype)``; of a fixed type it is a number."""
+    assert isinstance(node.value, ast.Call)
+    name = f"finfo_{node.attr}"
+    constant = constant_of(scope.values(node))
+    if name not in scope.work.opmap.function_names or len(node.value.args) != 1:
+        if constant is None:
+            raise Untranslatable(node, f"`{ast.unparse(node)}` has no counterpart")
+        return constant
+    dtype = scope_lower(scope, node.value.args[0])
+    if constant is not None and isinstance(dtype, ast.Attribute) and ast.unparse(dtype).startswith("ms."):
+        return constant
+    scope.work.op_functions.add(name)
+    return ast.Call(mark_functions(ast.Name(name, ast.Load()), frozenset([name])), [dtype], [])
+
+
+def _unknown_base(scope: Scope, node: ast.Attribute, values: tuple[Value, ...]) -> ast.expr:
+    """An attribute that never ran: kept in a constructor where the base is a local name."""
+    if values:
+        return of_value(scope, node, values[0])
+    if isinstance(node.value, ast.Name) and node.value.id == "self" and not is_method(scope, node.attr):
+        known = scope.facts.parameters.get("self", ())
+        if known and isinstance(known[0], ModuleValue) and (scope.host or _is_plain_attribute(scope, known, node.attr)):
+            return ast.Attribute(copy(node.value), node.attr, node.ctx)
+    raise Untranslatable(node, f"`{ast.unparse(node)}` never ran")
+
+
+def is_method(scope: Scope, name: str) -> bool:
+    """Whether a class of the model defines a method of that name."""
+    return any(m.name == name for cell in scope.work.program.cells.values() for m in cell.methods)
+
+
+def _is_plain_attribute(scope: Scope, owners: tuple[Value, ...], name: str) -> bool:
+    """Whether every instance holds a literal under the name."""
+    paths = [o.path for o in owners if isinstance(o, ModuleValue) and o.path is not None]
+    held = [dict(scope.work.program.modules[p].attributes).get(name) for p in paths]
+    return bool(held) and all(isinstance(v, Literal) for v in held)
+
+
+def _package_attribute(scope: Scope, node: ast.Attribute, values: tuple[Value, ...]) -> ast.expr:
+    if not values:
+        raise Untranslatable(node, f"`{ast.unparse(node)}` never ran")
+    value = values[0]
+    root = ast.unparse(node)
+    if isinstance(value, Literal):
+        if root in ("math.pi", "math.inf", "math.e", "math.tau"):
+            return expression(root)
+        constant = constant_of(values)
+        if constant is not None:
+            return constant
+    if isinstance(value, FunctionValue) and value.name.startswith("math."):
+        return expression(value.name)
+    return of_value(scope, node, value)
+
+
+def _cell_attribute(scope: Scope, node: ast.Attribute, bases: tuple[Value, ...], values: tuple[Value, ...]) -> ast.expr:
+    owners = sorted({b.cls for b in bases if isinstance(b, ModuleValue)})
+    root = node.value.id if isinstance(node.value, ast.Name) else ""
+    if root in scope.narrowed:
+        owners = [o for o in owners if o in scope.narrowed[root]]
+    value = values[0] if values else None
+    if isinstance(value, DType):
+        return _dtype_of_cell(scope, node, owners, value)
+    if value is not None and is_foreign(scope, value) and not _is_property(scope, owners, node.attr):
+        constant = constant_of(values)
+        if constant is None:
+            raise Untranslatable(node, f"`{ast.unparse(node)}` holds {value}")
+        return constant
+    if isinstance(value, FunctionValue) and not value.torch:
+        _need_method(scope, node, values)
+        return ast.Attribute(scope_lower(scope, node.value), node.attr, node.ctx)
+    lowered = scope_lower(scope, node.value)
+    if node.attr == "training":
+        return ast.Attribute(lowered, "training", node.ctx)
+    names = {_renamed(scope, owner, node.attr) for owner in owners}
+    if None in names or len(names) != 1:
+        constant = constant_of(values)
+        if constant is not None:
+            return constant
+        raise DifferentNames(node, f"`{ast.unparse(node)}` has different names in {', '.join(owners)}", root, owners)
+    for owner in owners:
+        _note_class_attribute(scope, owner, node.attr)
+        _need_property(scope, owner, node.attr)
+    return ast.Attribute(lowered, names.pop() or node.attr, node.ctx)
+
+
+def _need_method(scope: Scope, node: ast.Attribute, values: tuple[Value, ...]) -> None:
+    """A method or function held by a cell and used as a value."""
+    for value in values:
+        if isinstance(value, FunctionValue) and (value.name in scope.work.all_functions or value.owner is not None):
+            scope.work.need(value.name, node)
+
+
+def _dtype_of_cell(scope: Scope, node: ast.Attribute, owners: list[str], value: DType) -> ast.expr:
+    if all(_is_property(scope, [owner], node.attr) for owner in owners):
+        for owner in owners:
+            _need_property(scope, owner, node.attr)
+        return ast.Attribute(scope_lower(scope, node.value), node.attr, node.ctx)
+    return dtype_expression(value.name)
+
+
+def _renamed(scope: Scope, owner: str, attr: str) -> str | None:
+    """The attribute's name on the MindSpore cell; None where it has none."""
+    if owner in scope.work.program.cells:
+        bases = [b for b in _mro(scope, owner) if b.startswith("torch.nn.") and b != "torch.nn.Module"]
+        return _renamed(scope, bases[0], attr) or attr if bases else attr
+    row = scope.work.opmap.row(owner)
+    if row is None:
+        return attr if owner == "torch.nn.Module" else None
+    for rule in row.weights:
+        if rule.torch == attr:
+            return rule.mindspore
+    return (row.attributes or {}).get(attr)
+
+
+def _mro(scope: Scope, owner: str) -> list[str]:
+    cell = scope.work.program.cells.get(owner)
+    if cell is None:
+        return [owner]
+    return [owner, *(name for base in cell.bases for name in _mro(scope, base))]
+
+
+def _is_property(scope: Scope, owners: list[str], attr: str) -> bool:
+    return any(_property(scope, owner, attr) for owner in owners)
+
+
+def _property(scope: Scope, owner: str, attr: str) -> str | None:
+    for base in _mro(scope, owner):
+        cell = scope.work.program.cells.get(base)
+        for method in cell.methods if cell else ():
+            if method.name == attr and method.kind == "property":
+                return method.key
+    return None
+
+
+def _need_property(scope: Scope, owner: str, attr: str) -> None:
+    if (key := _property(scope, owner, attr)) is not None:
+        scope.work.need(key)
+
+
+def _note_class_attribute(scope: Scope, owner: str, attr: str) -> None:
+    for base in _mro(scope, owner):
+        scope.work.class_attributes.add((base, attr))
+
+
+def _tensor_attribute(scope: Scope, node: ast.Attribute) -> ast.expr:
+    if node.attr == "shape" and scope.work.freeze and (frozen := constant_of(scope.values(node))) is not None:
+        return frozen
+    base = scope_lower(scope, node.value)
+    if node.attr in _TENSOR_ATTRIBUTES:
+        return ast.Attribute(base, _TENSOR_ATTRIBUTES[node.attr], node.ctx)
+    if node.attr == "mT":
+        return ast.Call(ast.Attribute(base, "swapaxes", ast.Load()), [literal(-2), literal(-1)], [])
+    if node.attr in ("H", "mH", "real", "imag"):
+        raise Untranslatable(node, f"`.{node.attr}` of a tensor")
+    if node.attr == "data":
+        return base
+    constant = constant_of(scope.values(node))
+    if constant is None:
+        raise Untranslatable(node, f"`.{node.attr}` of a tensor has no counterpart")
+    return constant
+
+
+def _config_attribute(scope: Scope, node: ast.Attribute, base: ObjectValue, values: tuple[Value, ...]) -> ast.expr:
+    constant = constant_of(values)
+    try:
+        owner = scope_lower(scope, node.value)
+    except Untranslatable:
+        if constant is None:
+            raise
+        return constant
+    if not values or not isinstance(values[0], Literal):
+        if constant is None:
+            raise Untranslatable(node, f"`{ast.unparse(node)}` is no plain field")
+        return constant
+    if base.cls in scope.work.program.cells:
+        _need_property(scope, base.cls, node.attr)
+        return ast.Attribute(owner, node.attr, node.ctx)
+    scope.work.config_fields[base.cls][node.attr] = values[0]
+    made = ast.Attribute(owner, node.attr, node.ctx)
+    made.of_config = base.cls  # type: ignore[attr-defined]
+    return made
+
+
+def _output_attribute(scope: Scope, node: ast.Attribute, base: ObjectValue, values: tuple[Value, ...]) -> ast.expr:
+    fields = output_fields(base)
+    if node.attr in fields:
+        return ast.Subscript(scope_lower(scope, node.value), literal(fields.index(node.attr)), node.ctx)
+    constant = constant_of(values)
+    if constant is None:
+        raise Untranslatable(node, f"the field {node.attr} of {base.cls} is no tensor")
+    return constant
+
+
+def output_fields(value: ObjectValue) -> list[str]:
+    """The fields of an output object that the port returns, in order: those that hold tensors."""
+    return [name for name, item in value.fields if holds_tensor(item)]

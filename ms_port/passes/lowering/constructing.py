@@ -1,0 +1,137 @@
+"""Layers and cells being made: by a class, by a ``partial`` over one, by a variable that holds either."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from ms_port.ir.program import CallFact, Stub
+from ms_port.ir.tree import literal
+from ms_port.ir.values import ClassValue, FunctionValue, PartialValue, Value
+from ms_port.opmap import Argument, Call, Lowering, NoLowering
+from ms_port.passes.lowering.arguments import torch_arguments, user_arguments
+from ms_port.passes.lowering.expressions import lower
+from ms_port.passes.lowering.scope import Scope, Untranslatable
+
+
+def construct(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
+    """A layer or a cell is made, by a class or by a ``partial`` over one."""
+    made: dict[str, ast.expr] = {}
+    for callee in dict.fromkeys(f.callee for f in facts):
+        own = [f for f in facts if f.callee == callee]
+        carried: tuple[tuple[str, Value], ...] = ()
+        inner: Value = callee
+        if isinstance(callee, PartialValue):
+            inner, carried = callee.func, callee.keywords
+        if isinstance(inner, ClassValue) and inner.name in scope.work.program.cells and not inner.is_module:
+            one = construct_cell(scope, node, own, inner.name, variable=True)
+            made.setdefault(ast.dump(one), one)
+            continue
+        if not (isinstance(inner, ClassValue) and inner.is_module):
+            raise Untranslatable(node, f"`{ast.unparse(node.func)}` is a functools.partial over a function")
+        one = _construct_one(scope, node, own, inner.name, carried)
+        made.setdefault(ast.dump(one), one)
+    if len(made) != 1:
+        raise Untranslatable(node, f"`{ast.unparse(node.func)}` makes layers whose arguments differ in MindSpore")
+    return next(iter(made.values()))
+
+
+def _construct_one(
+    scope: Scope, node: ast.Call, facts: Sequence[CallFact], name: str, carried: tuple[tuple[str, Value], ...]
+) -> ast.expr:
+    variable = is_variable(scope, node.func) or isinstance(facts[0].callee, PartialValue)
+    opmap = scope.work.opmap
+    if name in scope.work.program.cells and opmap.row(name) is None:
+        return construct_cell(scope, node, facts, name, variable)
+    args, keywords = torch_arguments(scope, node, facts, name)
+    call = Call(name, args, keywords)
+    try:
+        if not variable:
+            lowering = opmap.lower(call)
+        elif carried:
+            bound = tuple((k, Argument(literal(None), (v,) * len(facts))) for k, v in carried)
+            lowering = opmap.lower(call, lower(scope, node.func), bound)
+        else:
+            lowering = opmap.lower(call, lower(scope, node.func))
+    except NoLowering as error:
+        if variable or scope.strict:
+            raise Untranslatable(node, str(error)) from error
+        return stub_cell(scope, node, call, str(error))
+    return accept(scope, node, lowering, name)
+
+
+def stub_cell(scope: Scope, node: ast.AST, call: Call, reason: str) -> ast.expr:
+    """A layer without a MindSpore form: a cell in ``fixes.py`` that a person has to write."""
+    name = call.api.rpartition(".")[2]
+    stub = Stub(name, call.api, (), scope.loc(node), ast.unparse(node), reason, is_cell=True)
+    scope.work.stubs.setdefault(name, stub)
+    scope.work.counts["flagged"] += 1
+    scope.flag(
+        node,
+        "MSP101",
+        f"{call.api} has no MindSpore form here: {reason}",
+        f"Write the cell `{name}` in fixes.py; it gets the arguments that torch's layer got.",
+        call.api,
+        "error",
+    )
+    keywords = [ast.keyword(k, a.expression) for k, a in call.keywords]
+    return ast.Call(ast.Name(name, ast.Load()), [a.expression for a in call.args], keywords)
+
+
+def construct_cell(scope: Scope, node: ast.Call, facts: Sequence[CallFact], name: str, variable: bool) -> ast.expr:
+    work = scope.work
+    if name in work.held:
+        raise Untranslatable(node, f"{name} is built from what its instances hold")
+    keys = {f.entered for f in facts if f.entered is not None}
+    work.cells.add(name)
+    for key in sorted(keys):
+        work.need(key, node)
+    func = lower(scope, node.func) if variable else ast.Name(work.program.cells[name].name, ast.Load())
+    args, keywords = user_arguments(scope, node, facts)
+    call = ast.Call(func, args, keywords)
+    call.callees = tuple(sorted(keys))  # type: ignore[attr-defined]
+    return call
+
+
+def is_variable(scope: Scope, func: ast.expr) -> bool:
+    """Whether the callee is held in a variable, an attribute of self or a container, not named directly."""
+    root = func
+    while isinstance(root, ast.Attribute | ast.Subscript | ast.Call):
+        if isinstance(root, ast.Subscript | ast.Call):
+            return True
+        root = root.value
+    return isinstance(root, ast.Name) and root.id in scope.locals
+
+
+def make_partial(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
+    """``partial(nn.BatchNorm2d, eps=1e-3)``: a layer class with keywords in MindSpore's words."""
+    inner = facts[0].args[0]
+    if isinstance(inner, FunctionValue) and not inner.torch and scope.host:
+        args, keywords = user_arguments(scope, node, facts)
+        return ast.Call(ast.Name("partial", ast.Load()), args, keywords)
+    is_plain = isinstance(inner, ClassValue) and inner.name in scope.work.program.cells
+    if not isinstance(inner, ClassValue) or not (inner.is_module or is_plain) or len(node.args) != 1 or not scope.host:
+        raise Untranslatable(node, "a functools.partial over a function loses its gradient in GRAPH_MODE")
+    if inner.name in scope.work.program.cells and scope.work.opmap.row(inner.name) is None:
+        args, keywords = user_arguments(scope, node, facts)
+        call = ast.Call(ast.Name("partial", ast.Load()), args, keywords)
+        cell = scope.work.program.cells[inner.name]
+        call.callees = tuple(m.key for m in cell.methods if m.name == "__init__")  # type: ignore[attr-defined]
+        return call
+    _, named = torch_arguments(scope, node, facts, inner.name)
+    try:
+        lowering = scope.work.opmap.lower_value(inner.name, named)
+    except NoLowering as error:
+        raise Untranslatable(node, str(error)) from error
+    return accept(scope, node, lowering, inner.name)
+
+
+def accept(scope: Scope, node: ast.Call, lowering: Lowering, api: str) -> ast.expr:
+    """Take a lowering over: its functions, flags and draws are noted."""
+    made = scope.use(lowering)
+    scope.work.counts["mapped"] += 1
+    for note in lowering.notes:
+        scope.flag(node, note.rule, note.message, "", api)
+    if lowering.random is not None:
+        made.random = lowering.random  # type: ignore[attr-defined]
+    return made
