@@ -92,7 +92,9 @@ class _Lift:
             ledger=tuple(map(self._ledger_entry, recording.torch_calls)),
             factory=factory,
             config_classes={name: self._config_class(cls) for name, cls in self._abstract.config_classes.items()},
-            factory_arguments=tuple((k, self._abstract(v)) for k, v in recording.factory_arguments.items()),
+            factory_arguments=tuple(
+                (k, self._abstract(v)) for k, v in recording.factory_arguments.items() if self._is_class_target()
+            ),
             flags=tuple(_read_flag(r) for r in recording.reads if r.kind != "unsupported"),
             docstring=inspect.getdoc(inspect.getmodule(type(model)) or model) or None,
         )
@@ -113,6 +115,9 @@ class _Lift:
 
     def _wanted(self, function: FunctionRecord) -> bool:
         return isinstance(function.tree, ast.FunctionDef) and function.name != "<lambda>"
+
+    def _is_class_target(self) -> bool:
+        return isinstance(self._recording.factory, type)
 
     def _factory(self, free: Mapping[str, FunctionDef]) -> FunctionDef | None:
         root = self._recording.roots.get("init")

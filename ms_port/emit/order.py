@@ -79,7 +79,8 @@ def _file_order(
                     visit(definitions[other].loc.file)
         order[file] = len(order)
 
-    visit(definitions[root].loc.file)
+    if root in definitions:
+        visit(definitions[root].loc.file)
     for key in sorted(definitions):
         visit(definitions[key].loc.file)
     return order

@@ -103,11 +103,9 @@ def model_source(program: Program, opmap: OpMap, banner: Banner) -> str:
         sources.insert(after, text)
         names.insert(after, "")
     text = "\n\n\n".join([*parts, *sources, function_source(program.factory)])
-    load = _render("load_weights.py.j2")
+    load = _render("load_weights.py.j2", shared=_shares_children(program))
     tree = ast.parse(text + "\n\n" + load)
-    exported = sorted(
-        {program.cells[program.root].name, "build_model", "load_weights", *_config_names(program)}, key=_isort
-    )
+    exported = sorted({*_root_names(program), "build_model", "load_weights", *_config_names(program)}, key=_isort)
     return _render(
         "model.py.j2",
         banner=banner,
@@ -119,6 +117,12 @@ def model_source(program: Program, opmap: OpMap, banner: Banner) -> str:
     )
 
 
+def _shares_children(program: Program) -> bool:
+    """Whether the root has one child under two names: MindSpore names its parameters by the last of them."""
+    paths = [path for _, path in program.modules[""].children]
+    return len(paths) != len(set(paths))
+
+
 def _config_doc(program: Program, name: str) -> str | None:
     known = program.config_classes.get(name)
     return known.docstring if known else None
@@ -126,6 +130,10 @@ def _config_doc(program: Program, name: str) -> str | None:
 
 def _isort(name: str) -> tuple[int, str]:
     return (1 if name[0].isupper() else 2, name)
+
+
+def _root_names(program: Program) -> list[str]:
+    return [program.root_cell.name] if program.root_cell is not None else []
 
 
 def _config_names(program: Program) -> list[str]:
@@ -165,15 +173,14 @@ def base_names(program: Program, opmap: OpMap, cell: CellDef) -> list[str]:
 
 
 def _first_paragraph(program: Program) -> str:
-    doc = program.cells[program.root].docstring or program.docstring or ""
+    root = program.root_cell
+    doc = (root.docstring if root is not None else None) or program.docstring or ""
     first = doc.strip().split("\n\n")[0].strip() if doc else ""
-    return " ".join(first.split()) or f"{program.cells[program.root].name} for MindSpore."
+    return " ".join(first.split()) or f"{root.name if root is not None else program.name} for MindSpore."
 
 
 def _init_source(program: Program) -> str:
-    names = sorted(
-        {program.cells[program.root].name, "build_model", "load_weights", *_config_names(program)}, key=_isort
-    )
+    names = sorted({*_root_names(program), "build_model", "load_weights", *_config_names(program)}, key=_isort)
     listed = ", ".join(f'"{n}"' for n in names)
     return f'"""{_first_paragraph(program)}"""\n\nfrom .model import {", ".join(names)}\n\n__all__ = [{listed}]\n'
 

@@ -216,6 +216,17 @@ class Program:
     op_functions: frozenset[str] = frozenset()
     """Names used from op_maps/functions."""
 
+    @property
+    def root_cell(self) -> CellDef | None:
+        """The root's class; None where the root is one of torch's own (a Sequential)."""
+        return self.cells.get(self.root)
+
+    @property
+    def root_construct(self) -> FunctionDef | None:
+        """The root's ``construct`` where its own class defines it."""
+        methods = self.root_cell.methods if self.root_cell is not None else ()
+        return next((m for m in methods if m.name == "construct"), None)
+
     def __str__(self) -> str:
         from ms_port.ir.printer import render
 

@@ -64,7 +64,7 @@ def _configs(program: Program) -> dict[str, dict[str, Value]]:
 
 def _ignored_inputs(program: Program) -> Iterator[Flag]:
     """Tensors that the root takes and its code never reads."""
-    root = next((m for m in program.cells[program.root].methods if m.name == "construct"), None)
+    root = program.root_construct
     if root is None:
         return
     read = names_read(root.body)

@@ -37,7 +37,11 @@ class _Functionalize:
     program: Program
     function: FunctionDef
     flags: list[Flag]
-    counter: int = field(default=0)
+    _held: dict[str, list[TensorValue]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, values in self.function.facts.parameters.items():
+            self._held[name] = [v for v in values if isinstance(v, TensorValue)]
 
     def block(self, statements: Sequence[ast.stmt], alias: dict[str, str]) -> list[ast.stmt]:
         """``alias``: a name -> the name that holds its tensor's newest content."""
@@ -45,6 +49,7 @@ class _Functionalize:
         for index, statement in enumerate(statements):
             later = statements[index + 1 :]
             statement = _Rename(alias).visit(copy(statement)) if alias else statement
+            self._note(statement)
             for name in names_stored(statement):
                 if not _is_compound(statement):
                     alias.pop(name, None)
@@ -53,13 +58,18 @@ class _Functionalize:
             result.extend(self._statement(statement, later, alias))
         return result
 
+    def _note(self, statement: ast.stmt) -> None:
+        """Remember which tensors a name was bound to."""
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                self._held[name] = [v for v in self._values(value) if isinstance(v, TensorValue)]
+
     def _statement(self, statement: ast.stmt, later: Sequence[ast.stmt], alias: dict[str, str]) -> list[ast.stmt]:
         if _is_compound(statement):
             return [self._compound(statement, alias)]
         match statement:
             case ast.Expr(value=ast.Call() as call) if self._is_inplace_method(call):
-                assert isinstance(call.func, ast.Attribute)
-                target = _store(call.func.value)
+                target = _store(self._written_receiver(call))
                 if target is not None:
                     self._follow(statement, _root_name(target), later, alias)
                     return [ast.copy_location(ast.Assign([target], call), statement)]
@@ -70,6 +80,15 @@ class _Functionalize:
                 value = ast.copy_location(ast.BinOp(load, statement.op, statement.value), statement)
                 return [ast.copy_location(ast.Assign([target], value), statement)]
         return self._hoist(statement, later, alias)
+
+    def _written_receiver(self, call: ast.Call) -> ast.expr:
+        """What ``x.add_(1).mul_(2)`` writes into: ``x``."""
+        assert isinstance(call.func, ast.Attribute)
+        receiver = call.func.value
+        while isinstance(receiver, ast.Call) and self._is_inplace_method(receiver):
+            assert isinstance(receiver.func, ast.Attribute)
+            receiver = receiver.func.value
+        return receiver
 
     def _compound(self, statement: ast.stmt, alias: dict[str, str]) -> ast.stmt:
         new = copy(statement)
@@ -93,7 +112,9 @@ class _Functionalize:
                     name = ast.Name(operand, ast.Store())
                     moved = ast.copy_location(ast.Assign([name], copy(call)), statement)
                     before.append(moved)
-                    statement = cast(ast.stmt, _Replace(call, ast.Name(operand, ast.Load())).visit(statement))
+                    read = ast.Name(operand, ast.Load())
+                    read.nid = nid(call)  # type: ignore[attr-defined]
+                    statement = cast(ast.stmt, _Replace(call, read).visit(statement))
         return [*before, statement]
 
     def _written_names(self, call: ast.Call) -> list[str]:
@@ -129,9 +150,7 @@ class _Functionalize:
         """Names bound to the same tensor that are read later follow the written one; views are flagged."""
         if written is None:
             return
-        target = statement.target if isinstance(statement, ast.AugAssign) else None
-        node = target if target is not None else getattr(statement, "value", statement)
-        seen = self._tensors(node, written)
+        seen = [*self._tensors(statement, written), *self._held.get(written, ())]
         for name, values in self._read_later(later).items():
             if name == written:
                 continue

@@ -116,12 +116,12 @@ def _fixed(program: Program, functions: dict[str, FunctionDef]) -> set[str]:
         starred = any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords)
         if starred:
             fixed |= set(call.callees)  # type: ignore[attr-defined]
-    root = next((m.key for m in program.cells[program.root].methods if m.name == "construct"), None)
+    root = program.root_construct
     if root is not None:
-        function = functions[root]
+        function = functions[root.key]
         tensors = [n for n, v in function.facts.parameters.items() if any(holds_tensor(x) for x in v)]
         if set(parameters(function)) <= set(tensors):
-            fixed.add(root)
+            fixed.add(root.key)
     return fixed
 
 
@@ -176,7 +176,7 @@ def _without(function: FunctionDef, plans: dict[str, _Plan]) -> FunctionDef:
 
 
 def _root_construct(program: Program) -> str | None:
-    return next((m.key for m in program.cells[program.root].methods if m.name == "construct"), None)
+    return program.root_construct.key if program.root_construct is not None else None
 
 
 def _strip_call(call: ast.Call, plans: dict[str, _Plan]) -> None:

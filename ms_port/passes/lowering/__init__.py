@@ -8,12 +8,12 @@ from dataclasses import replace
 
 from ms_port.ir.flags import Flag, Place
 from ms_port.ir.program import CellDef, Drop, FunctionDef, ModuleInstance, Program, Stub
-from ms_port.ir.tree import nid
+from ms_port.ir.tree import expression, nid
 from ms_port.ir.values import Literal, Value
 from ms_port.opmap import OpMap
 from ms_port.passes.lowering.base_layers import is_base_forward
 from ms_port.passes.lowering.functions import lower_function, unsupported_function
-from ms_port.passes.lowering.held import held_init, held_module, is_container
+from ms_port.passes.lowering.held import EMPTY_FACTS, held_init, held_module, is_container
 from ms_port.passes.lowering.scope import Untranslatable, Work
 
 __all__ = ["Stub", "lower_program"]
@@ -23,15 +23,15 @@ def lower_program(program: Program, opmap: OpMap, freeze: bool = False) -> Progr
     """The program in MindSpore's terms: its cells, functions, constants and stubs."""
     work = Work(program, opmap, freeze=freeze)
     root = _method(program, program.root, "forward")
-    if root is None:
-        raise Untranslatable(ast.Pass(), f"the source of {program.root}.forward is not there")
-    work.cells.add(program.root)
-    work.active.add(root.key)
-    try:
-        work.lowered[root.key] = lower_function(work, root, root=True)
-    except Untranslatable as error:
-        work.lowered[root.key] = unsupported_function(work, root, error)
-    work.active.discard(root.key)
+    if program.root_cell is not None:
+        work.cells.add(program.root)
+    if root is not None:
+        work.active.add(root.key)
+        try:
+            work.lowered[root.key] = lower_function(work, root, root=True)
+        except Untranslatable as error:
+            work.lowered[root.key] = unsupported_function(work, root, error)
+        work.active.discard(root.key)
     factory = _lower_factory(work)
     inits = _lower_constructors(work)
     return _assemble(work, factory, inits)
@@ -70,18 +70,16 @@ def _lower_factory(work: Work) -> FunctionDef:
             _note_held(work, init, error)
         work.held.add(program.root)
         body = held_module(work, "")
-    cell = program.cells[program.root]
-    returns = ast.Name(cell.name, ast.Load())
+    cell = program.root_cell
+    returns = ast.Name(cell.name, ast.Load()) if cell is not None else expression("nn.Cell")
     node = ast.FunctionDef("build_model", ast.arguments([], [], None, [], [], None, []), [], [], returns, lineno=0)
-    from ms_port.passes.lowering.held import EMPTY_FACTS
-
     return FunctionDef(
         key="build_model",
         name="build_model",
         node=node,
         body=(ast.Return(body),),
         facts=EMPTY_FACTS,
-        loc=cell.loc,
+        loc=cell.loc if cell is not None else Place("?", 0),
         during_init=True,
         docstring="The model as it was converted.",
     )
@@ -98,12 +96,12 @@ def _root_call(work: Work) -> ast.expr:
     program = work.program
     module = program.modules[""]
     init = _method(program, program.root, "__init__")
-    if init is None or not init.during_init:
+    if program.root_cell is None or init is None or not init.during_init:
         raise Untranslatable(ast.Pass(), "the root arrived built")
     work.need(init.key)
-    given = dict(program.factory_arguments) if program.factory is None else _given(module, init)
+    given = dict(program.factory_arguments) or _given(module, init)
     keywords = [ast.keyword(name, argument_value(work, value)) for name, value in given.items()]
-    call = ast.Call(ast.Name(program.cells[program.root].name, ast.Load()), [], keywords)
+    call = ast.Call(ast.Name(program.root_cell.name, ast.Load()), [], keywords)
     call.callees = (init.key,)  # type: ignore[attr-defined]
     return call
 

@@ -51,6 +51,17 @@ def _is_owned(value: TensorValue, owners: list[str]) -> bool:
     return value.parameter is not None and value.parameter.rpartition(".")[0] in owners
 
 
+def layer_base(program: Program, cls: str) -> str | None:
+    """The torch layer or container from which a person's class derives; None for plain modules."""
+    cell = program.cells.get(cls)
+    for base in cell.bases if cell else ():
+        if base.startswith("torch.nn.") and base != "torch.nn.Module":
+            return base
+        if (found := layer_base(program, base)) is not None:
+            return found
+    return None
+
+
 def _torch_base(program: Program, cls: str) -> str | None:
     cell = program.cells.get(cls)
     for base in cell.bases if cell else ():

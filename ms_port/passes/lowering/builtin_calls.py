@@ -33,6 +33,9 @@ def lower_builtin(scope: Scope, node: ast.Call, facts: Sequence[CallFact], name:
         return _getattr(scope, node, facts)
     if (short == "float" and _is_tensor_argument(facts)) or (short in ("int", "bool") and _is_tensor_argument(facts)):
         raise Untranslatable(node, f"`{ast.unparse(node)}` reads a tensor's value")
+    if short == "reversed" and not scope.host and len(node.args) == 1:
+        # inside zip or enumerate `reversed` does not compile in GRAPH_MODE
+        return ast.Subscript(lower(scope, node.args[0]), ast.Slice(step=literal(-1)), ast.Load())
     allowed = HOST_BUILTINS if scope.host else GRAPH_BUILTINS
     if isinstance(node.func, ast.Name) and short in allowed and node.func.id == short:
         return _rebuilt(scope, node, ast.Name(short, ast.Load()))

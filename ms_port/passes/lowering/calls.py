@@ -82,6 +82,8 @@ def _by_callee(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.e
             return construct(scope, node, facts)
         case PartialValue(func=FunctionValue(torch=False)) if scope.host:
             return _call_partial(scope, node, facts)
+        case PartialValue(func=FunctionValue(torch=True)):
+            return _call_named_partial(scope, node, facts)
         case PartialValue():
             return construct(scope, node, facts)
         case ClassValue():
@@ -235,6 +237,7 @@ def _call_module(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast
         assert isinstance(fact.callee, ModuleValue)
         if _is_base(scope, fact.callee):
             scope.work.cells.add(fact.callee.cls)
+            scope.work.claimed |= set(fact.torch_calls)
         elif fact.opaque:
             raise Untranslatable(node, f"the source of {fact.callee.cls} can't be followed")
         elif fact.entered is None and not _is_known_layer(scope, fact.callee.cls):
@@ -305,6 +308,9 @@ def _call_function(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> a
     key = keys.pop()
     assert key is not None
     function = scope.work.all_functions.get(key)
+    if isinstance(node.func, ast.Name) and node.func.id in scope.inner:
+        args, keywords = user_arguments(scope, node, facts)
+        return ast.Call(ast.Name(node.func.id, ast.Load()), args, keywords)
     if function is None or "<locals>" in key:
         raise Untranslatable(node, f"`{key}` is made while running")
     scope.work.need(key, node)
@@ -354,6 +360,15 @@ def _call_class(scope: Scope, node: ast.Call, facts: Sequence[CallFact], callee:
     if scope.work.opmap.row(callee.name) is not None:
         return _library_row(scope, node, facts, callee.name)
     return lower_builtin(scope, node, facts, callee.name)
+
+
+def _call_named_partial(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
+    """A torch function with keywords bound to it: the port holds a ``def`` of one tensor in its place."""
+    if any(len(f.args) != 1 or f.kwargs for f in facts) or scope.host:
+        raise Untranslatable(node, f"`{ast.unparse(node.func)}` is a functools.partial over a function")
+    for callee in {f.callee for f in facts}:
+        of_value(scope, node, callee)
+    return ast.Call(lower(scope, node.func), [lower(scope, node.args[0])], [])
 
 
 def _call_partial(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:

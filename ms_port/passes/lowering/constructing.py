@@ -10,6 +10,7 @@ from ms_port.ir.tree import literal
 from ms_port.ir.values import ClassValue, FunctionValue, PartialValue, Value
 from ms_port.opmap import Argument, Call, Lowering, NoLowering
 from ms_port.passes.lowering.arguments import torch_arguments, user_arguments
+from ms_port.passes.lowering.base_layers import layer_base
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.scope import Scope, Untranslatable
 
@@ -87,10 +88,24 @@ def construct_cell(scope: Scope, node: ast.Call, facts: Sequence[CallFact], name
     for key in sorted(keys):
         work.need(key, node)
     func = lower(scope, node.func) if variable else ast.Name(work.program.cells[name].name, ast.Load())
+    if not keys and (base := layer_base(work.program, name)) is not None:
+        return _construct_by_base(scope, node, facts, base, func)
     args, keywords = user_arguments(scope, node, facts)
     call = ast.Call(func, args, keywords)
     call.callees = tuple(sorted(keys))  # type: ignore[attr-defined]
     return call
+
+
+def _construct_by_base(scope: Scope, node: ast.Call, facts: Sequence[CallFact], base: str, func: ast.expr) -> ast.expr:
+    """A class without a constructor of its own takes its torch base's arguments, in MindSpore's words."""
+    args, keywords = torch_arguments(scope, node, facts, base)
+    try:
+        made = scope.use(scope.work.opmap.lower(Call(base, args, keywords)))
+    except NoLowering as error:
+        raise Untranslatable(node, str(error)) from error
+    if not isinstance(made, ast.Call):
+        raise Untranslatable(node, f"{base} is no plain cell")
+    return ast.Call(func, made.args, made.keywords)
 
 
 def is_variable(scope: Scope, func: ast.expr) -> bool:
@@ -132,6 +147,6 @@ def accept(scope: Scope, node: ast.Call, lowering: Lowering, api: str) -> ast.ex
     scope.work.counts["mapped"] += 1
     for note in lowering.notes:
         scope.flag(node, note.rule, note.message, "", api)
-    if lowering.random is not None:
+    if lowering.random is not None and not scope.host:
         made.random = lowering.random  # type: ignore[attr-defined]
     return made

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ms_port.ir.flags import Flag
+from ms_port.ir.flags import Flag, Place
 from ms_port.ir.program import Facts, FunctionDef, ModuleInstance, Program, Stub
 from ms_port.ir.tree import copy, expression, literal
 from ms_port.ir.values import Literal, ModuleValue
@@ -95,7 +95,8 @@ def held_module(work: Work, path: str) -> ast.expr:
 def _stub(work: Work, module: ModuleInstance, reason: str) -> ast.expr:
     """A layer without a MindSpore form, made of what it holds: a cell in ``fixes.py``."""
     name = module.cls.rpartition(".")[2]
-    loc = work.program.cells[work.program.root].loc
+    root = work.program.root_cell
+    loc = root.loc if root is not None else Place("?", 0)
     source = f"{name} at {module.path}"
     work.stubs.setdefault(name, Stub(name, module.cls, (), loc, source, reason, is_cell=True))
     work.flags.append(

@@ -106,7 +106,7 @@ def is_foreign(scope: Scope, value: Value) -> bool:
     """Whether a local that holds the value can't exist in the output."""
     match value:
         case ObjectValue(kind="config"):
-            return not scope.host and not _is_known_config(scope, value)
+            return not scope.host and value.cls in scope.work.program.cells
         case ObjectValue(kind="output"):
             return False
         case ObjectValue():
@@ -114,10 +114,6 @@ def is_foreign(scope: Scope, value: Value) -> bool:
         case PackageValue():
             return True
     return False
-
-
-def _is_known_config(scope: Scope, value: ObjectValue) -> bool:
-    return value.cls in scope.work.config_fields
 
 
 def of_value(scope: Scope, node: ast.AST, value: Value) -> ast.expr:

@@ -161,6 +161,8 @@ class Scope:
         self.stored = stored
         self.locals = stored | inner | lambdas | set(self.parameters) | {self.varargs or "", self.varkw or ""}
         self.baked: dict[str, Value] = {}
+        self.inner: set[str] = set()
+        """Functions defined inside this one."""
         self.narrowed: dict[str, tuple[str, ...]] = {}
         """Name -> the classes that it can hold inside an ``isinstance`` branch made here."""
         self.strict = False

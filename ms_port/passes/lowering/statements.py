@@ -429,6 +429,32 @@ def _raise(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
     return [ast.Raise(lower(scope, statement.exc) if statement.exc is not None else None, None)]
 
 
+def _function_def(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
+    """A function defined inside: its body is lowered with the names around it."""
+    from ms_port.passes.lowering.signature import lower_arguments
+
+    assert isinstance(statement, ast.FunctionDef)
+    suffix = f"<locals>.{statement.name}"
+    inner = next(
+        (
+            f
+            for key, f in scope.work.all_functions.items()
+            if key.endswith(suffix) and f.loc.file == scope.function.loc.file and f.loc.line == statement.lineno
+        ),
+        None,
+    )
+    if inner is None or statement.decorator_list:
+        raise Untranslatable(statement, f"the function `{statement.name}` defined inside did not run")
+    within = Scope(scope.work, inner)
+    within.host = scope.host
+    within.locals |= scope.locals
+    within.inner = scope.inner | {statement.name}
+    body = lower_block(within, inner.body)
+    scope.inner.add(statement.name)
+    scope.work.claimed |= {e.index for e in scope.work.program.ledger if e.function == inner.key}
+    return [ast.FunctionDef(statement.name, lower_arguments(within), body, [], None)]
+
+
 def _same(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
     return [copy(statement)]
 
@@ -456,6 +482,7 @@ _HANDLERS: dict[type[ast.stmt], Callable[[Scope, ast.stmt], list[ast.stmt]]] = {
     ast.Assert: _assert,
     ast.Raise: _raise,
     ast.Try: _try,
+    ast.FunctionDef: _function_def,
     ast.Pass: _same,
     ast.Break: _same,
     ast.Continue: _same,

@@ -70,6 +70,8 @@ def host_tensor(scope: Scope, node: ast.expr, results: Sequence[Value]) -> ast.e
     value = results[0]
     assert isinstance(value, TensorValue)
     lowered = lower(scope, node)
+    if "np.random" in ast.unparse(lowered):
+        raise Untranslatable(node, "random numbers: torch's come with the weights")
     if isinstance(lowered, ast.Attribute):
         return lowered
     return ast.Call(ast.Name("Tensor", ast.Load()), [lowered, dtype_expression(value.dtype)], [])
