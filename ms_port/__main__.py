@@ -1,0 +1,5 @@
+"""``python -m ms_port``."""
+
+from ms_port.cli import main
+
+main()

@@ -1,0 +1,155 @@
+"""The training files of a port: which loss fits the model's outputs, and the files rendered from ``templates/``."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from jinja2 import FileSystemLoader, StrictUndefined
+from jinja2.sandbox import SandboxedEnvironment
+
+from ms_port.ir.values import DictValue, ObjectValue, SequenceValue, TensorValue, Value, holds_tensor
+from ms_port.resources import resource
+
+Loss: TypeAlias = Literal["cross_entropy", "token_cross_entropy", "mse", "output"]
+FILES = ("train.py", "dataset.py", "config.yaml", "launch.sh")
+_TEXTS: dict[Loss, str] = {
+    "cross_entropy": "Cross entropy of the logits with class indices, (batch).",
+    "token_cross_entropy": "Cross entropy of the logits at every position with class indices, (batch, length).",
+    "mse": "Mean squared distance to a target of the output's shape.",
+    "output": "The model's own loss.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TrainInput:
+    """One parameter of ``construct``; ``name`` dotted where it stands inside a container (``features.0``)."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    keyword: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingPlan:
+    """Which outputs the loss reads, and the target it needs."""
+
+    loss: Loss
+    outputs: tuple[str, ...]
+    """How each is reached from the output: ``""``, ``[0]``, ``["logits"][1]``."""
+    target_shape: tuple[int, ...] | None
+    target_dtype: str
+    classes: int | None
+
+
+def plan_training(output: Value, inputs: Sequence[TrainInput]) -> TrainingPlan:
+    """Choose a loss for what the model returns in training.
+
+    - A float scalar among the outputs is taken as the model's own loss.
+    - (batch, classes) with more than one class: cross entropy. So is (batch, length, classes) where the model reads
+      integers of shape (batch, length).
+    - Anything else: mean squared error with a target of the first float output's shape.
+
+    Outputs of the first one's shape (auxiliary heads) count too.
+    """
+    floats = [(place, value) for place, value in _leaves(output) if "float" in value.dtype]
+    scalars = [place for place, value in floats if value.shape == ()]
+    if scalars:
+        return TrainingPlan("output", (scalars[0],), None, "float32", None)
+    if not floats:
+        raise ValueError("the model returns no float tensor that a loss could read")
+    shape = floats[0][1].shape
+    places = tuple(place for place, value in floats if value.shape == shape)
+    if len(shape) == 2 and shape[1] > 1:
+        return TrainingPlan("cross_entropy", places, shape[:1], "int32", shape[1])
+    tokens = any("int" in i.dtype and i.shape == shape[:2] for i in inputs)
+    if len(shape) == 3 and shape[2] > 1 and tokens:
+        return TrainingPlan("token_cross_entropy", places, shape[:2], "int32", shape[2])
+    return TrainingPlan("mse", places, shape, "float32", None)
+
+
+def _leaves(value: Value, place: str = "") -> Iterator[tuple[str, TensorValue]]:
+    match value:
+        case TensorValue():
+            yield place, value
+        case SequenceValue(items=items):
+            for i, item in enumerate(items):
+                yield from _leaves(item, f"{place}[{i}]")
+        case DictValue(items=pairs):
+            for key, item in pairs:
+                name = str(key) if isinstance(key, int) else f'"{key}"'
+                yield from _leaves(item, f"{place}[{name}]")
+        case ObjectValue(kind="output", fields=fields):  # a tuple in the port, without what holds no tensor
+            for i, (_, item) in enumerate(f for f in fields if holds_tensor(f[1])):
+                yield from _leaves(item, f"{place}[{i}]")
+        case _:
+            return
+
+
+def write_training_files(
+    out: Path,
+    *,
+    package: str,
+    model: str,
+    banner: str,
+    inputs: Sequence[TrainInput],
+    plan: TrainingPlan,
+    device: str = "CPU",
+) -> tuple[str, ...]:
+    """Render train.py, dataset.py, config.yaml and launch.sh into ``out``; returns their names."""
+    environment = SandboxedEnvironment(
+        loader=FileSystemLoader(resource("templates")),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    context = _context(package, model, banner, inputs, plan, device)
+    for file in FILES:
+        (out / file).write_text(environment.get_template(f"{file}.j2").render(context), encoding="utf-8")
+    (out / "launch.sh").chmod(0o755)
+    format_python([out / file for file in FILES if file.endswith(".py")])
+    return FILES
+
+
+def _context(
+    package: str, model: str, banner: str, inputs: Sequence[TrainInput], plan: TrainingPlan, device: str
+) -> dict[str, object]:
+    parameters: dict[str, bool] = {}
+    for item in inputs:
+        parameters.setdefault(item.name.partition(".")[0], item.keyword)
+    single = {"mse": "prediction"}.get(plan.loss, "logits")
+    names = [single] if len(plan.outputs) == 1 else [f"{single}_{i}" for i in range(len(plan.outputs))]
+    fields = [*(i.name for i in inputs), *(["target"] if plan.target_shape is not None else [])]
+    return {
+        "package": package,
+        "model": model,
+        "banner": banner,
+        "loss": plan.loss,
+        "loss_text": _TEXTS[plan.loss],
+        "outputs": plan.outputs,
+        "names": names,
+        "needs_ops": plan.loss in ("cross_entropy", "token_cross_entropy"),
+        "parameters": list(parameters),
+        "call": [f"{name}={name}" if keyword else name for name, keyword in parameters.items()],
+        "nested": any("." in i.name for i in inputs),
+        "batch_text": f"({', '.join(fields)}{',' if len(fields) == 1 else ''})",
+        "target": None
+        if plan.target_shape is None
+        else {"shape": plan.target_shape, "dtype": plan.target_dtype, "classes": plan.classes},
+        "device": device,
+        "optimizer": "adamw",
+        "learning_rate": 0.001,
+        "weight_decay": 0.01,
+    }
+
+
+def format_python(files: Sequence[Path]) -> None:
+    """Format files in place with ruff, the same for everyone: no configuration of the surroundings is read."""
+    command = [sys.executable, "-m", "ruff", "format", "--isolated", "--line-length", "120", "--quiet"]
+    subprocess.run([*command, *map(str, files)], check=True)
