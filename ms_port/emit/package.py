@@ -157,7 +157,11 @@ def _cell_source(program: Program, opmap: OpMap, cell: CellDef) -> str:
 def base_names(program: Program, opmap: OpMap, cell: CellDef) -> list[str]:
     """The bases as written: cells of the output by name, torch's as MindSpore's."""
     names: list[str] = []
+    called = any(m.name == "construct" for m in cell.methods)
     for base in cell.bases:
+        if called and base in ("torch.nn.ModuleDict", "torch.nn.ModuleList"):
+            names.append("nn.Cell")  # GRAPH_MODE takes a CellList or CellDict for its items and can't call it
+            continue
         if base in program.cells:
             names.append(program.cells[base].name)
         elif base in _BASES:

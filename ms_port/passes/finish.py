@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ms_port.ir.flags import Flag, Place
 from ms_port.ir.program import CellDef, FunctionDef, Program
-from ms_port.ir.tree import literal, names_read, names_stored
+from ms_port.ir.tree import literal, names_read, names_stored, statement
 from ms_port.ir.values import Literal, ObjectValue, Value
 from ms_port.passes.lowering.arguments import ABSENT
 from ms_port.passes.rewrite import all_functions, map_functions
@@ -25,8 +25,29 @@ def finish(program: Program) -> Program:
         visitor = _Finish(program, function, flags, taken | local_names(function))
         return replace(function, body=tuple(visitor.visit(s) for s in function.body))
 
-    finished = map_functions(program, one)
+    finished = _with_children(map_functions(program, one))
     return replace(finished, flags=(*finished.flags, *flags))
+
+
+_CHILDREN = {"cell_list": "values", "cell_items": "items"}
+
+
+def _with_children(program: Program) -> Program:
+    """Classes whose graph code runs over their own children get these as a list, set last in the constructor."""
+    cells = {}
+    for key, cell in program.cells.items():
+        read = {
+            n.attr
+            for m in cell.methods
+            if not m.during_init
+            for s in m.body
+            for n in ast.walk(s)
+            if isinstance(n, ast.Attribute) and n.attr in _CHILDREN and ast.unparse(n.value) == "self"
+        }
+        made = tuple(statement(f"self.{name} = list(self.name_cells().{_CHILDREN[name]}())") for name in sorted(read))
+        methods = [replace(m, body=(*m.body, *made)) if m.name == "__init__" else m for m in cell.methods]
+        cells[key] = replace(cell, methods=tuple(methods))
+    return replace(program, cells=cells)
 
 
 def _module_names(program: Program) -> set[str]:
@@ -113,7 +134,7 @@ def _unset(cell: CellDef, method: FunctionDef, node: ast.Attribute) -> Flag:
 
 def _known_names(program: Program, cell: CellDef, seen: set[str]) -> set[str]:
     """What a cell has: set in its constructors, children, tensors, methods, class attributes, nn.Cell's own."""
-    known = {"training", "cells", "name_cells", "cell_list", "__class__"}
+    known = {"training", "cells", "name_cells", "cell_list", "cell_items", "__class__"}
     for key in [cell.key, *cell.bases]:
         base = program.cells.get(key)
         if base is None or key in seen:

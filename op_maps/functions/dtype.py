@@ -1,4 +1,4 @@
-"""Limits of element types. A dict keyed by dtype would stop the gradient in GRAPH_MODE; ``if dtype ==`` does not."""
+"""Limits of number types (a dict keyed by dtype would stop the gradient in GRAPH_MODE)."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import mindspore as ms
 
 
 def finfo_min(dtype: ms.Type) -> float:
-    """torch.finfo(dtype).min (a dict keyed by dtype would stop the gradient in GRAPH_MODE)."""
-    if dtype == ms.float16:
-        return -65504.0
-    if dtype == ms.bfloat16:
-        return -3.3895313892515355e38
-    if dtype == ms.float64:
-        return -1.7976931348623157e308
-    return -3.4028234663852886e38
+    """torch.finfo(dtype).min."""
+    return -finfo_max(dtype)
 
 
 def finfo_max(dtype: ms.Type) -> float:
     """torch.finfo(dtype).max."""
-    return -finfo_min(dtype)
+    if dtype == ms.float16:
+        return 65504.0
+    if dtype == ms.bfloat16:
+        return 3.3895313892515355e38
+    if dtype == ms.float64:
+        return 1.7976931348623157e308
+    return 3.4028234663852886e38
 
 
 def finfo_eps(dtype: ms.Type) -> float:
@@ -33,7 +33,7 @@ def finfo_eps(dtype: ms.Type) -> float:
 
 
 def finfo_tiny(dtype: ms.Type) -> float:
-    """torch.finfo(dtype).tiny: the smallest normal number."""
+    """torch.finfo(dtype).tiny."""
     if dtype == ms.float16:
         return 6.103515625e-05
     if dtype == ms.float64:

@@ -78,6 +78,8 @@ for name in sys.argv[2:]:
             out = cell(*args)
             result.update({f"{mode}{i}": a for i, a in enumerate(flat(out))})
             params = list(cell.trainable_params())
+            # a seeded projection: the plain sum has no gradient through a LayerNorm
+            projections = tuple(ms.Tensor(np.cos(np.arange(a.size)).reshape(a.shape), ms.float32) for a in flat(out))
             floats = tuple(i for i, a in enumerate(args) if a.dtype == ms.float32)
             def loss(*inputs):
                 y = cell(*inputs)
@@ -85,7 +87,7 @@ for name in sys.argv[2:]:
                 if isinstance(y, ms.Tensor): y = (y,)
                 elif isinstance(y, dict): y = list(y.values())
                 for k in range(len(y)):
-                    total = total + (y[k] * y[k]).sum()
+                    total = total + (y[k] * projections[k]).sum()
                 return total
             if params:
                 grads = ms.grad(loss, None, params)(*args)

@@ -136,7 +136,7 @@ def user_arguments(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> t
 def _callee_default(scope: Scope, node: ast.Call, facts: Sequence[CallFact], key: str) -> Literal:
     """The default of a keyword that some runs left out, by the function entered. Raises Untranslatable."""
     for entered in {f.entered for f in facts}:
-        function = scope.work.all_functions.get(entered or "")
+        function = scope.work.lowered.get(entered or "") or scope.work.all_functions.get(entered or "")
         args = function.node.args if function is not None else None
         if args is None:
             continue

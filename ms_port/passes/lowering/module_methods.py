@@ -37,6 +37,10 @@ def lower_module_method(scope: Scope, node: ast.Call, facts: Sequence[CallFact],
             return _add_module(scope, node, callee)
         case "forward":
             return ast.Call(lower(scope, node.func.value), [lower(scope, a) for a in node.args], _keywords(scope, node))
+        case "items" | "values" if not scope.host and ast.unparse(node.func.value) == "self":
+            # a cell that is a CellDict can't be called in GRAPH_MODE: the port's class keeps its children beside it
+            kept = "cell_items" if name == "items" else "cell_list"
+            return ast.Attribute(ast.Name("self", ast.Load()), kept, ast.Load())
         case "items" | "values" | "keys":
             return ast.Call(ast.Attribute(lower(scope, node.func.value), name, ast.Load()), [], [])
         case "train" | "eval" if scope.host:

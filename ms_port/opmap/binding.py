@@ -1,0 +1,105 @@
+"""From the bound arguments of a call to the slots that templates render."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+
+from ms_port.ir.values import SequenceValue
+from ms_port.opmap.calls import Argument
+from ms_port.opmap.errors import UnknownValue
+from ms_port.opmap.filters import source_of
+from ms_port.opmap.signature import MISSING, Bound, Parameter, argument_values
+from ms_port.opmap.slot import Slot, StarSlot, plain
+
+
+def make_slots(
+    signature: tuple[Parameter, ...], bound: Mapping[str, Bound], receiver: Argument | None
+) -> dict[str, Slot]:
+    """One slot a parameter (``self``: the receiver). An omitted one holds its default, if it has one."""
+    slots: dict[str, Slot] = {}
+    if receiver is not None:
+        slots["self"] = _given("self", receiver)
+    for parameter in signature:
+        got = bound.get(parameter.name)
+        if parameter.kind == "var":
+            slots[parameter.name] = _starred(parameter.name, got)
+        elif parameter.kind == "keywords":
+            slots[parameter.name] = Slot(parameter.name, got is not None, (), None)
+        elif got is not None:
+            slots[parameter.name] = _given(parameter.name, got.arguments[0])
+        elif parameter.default is not MISSING:
+            slots[parameter.name] = Slot(parameter.name, False, (default_node(parameter),), (parameter.default,))
+        else:
+            slots[parameter.name] = Slot(parameter.name, False, (), None)
+    return slots
+
+
+def default_node(parameter: Parameter) -> ast.expr:
+    """A default as source."""
+    return ast.parse(source_of(parameter.default), mode="eval").body
+
+
+def _given(name: str, argument: Argument) -> Slot:
+    values = argument_values(argument)
+    slot = Slot(name, True, (argument.expression,), None if values is None else tuple(map(plain, values)))
+    slot.list_valued = bool(values) and all(isinstance(v, SequenceValue) and v.kind == "list" for v in values or ())
+    return slot
+
+
+def _starred(name: str, got: Bound | None) -> StarSlot:
+    """``*sizes`` takes numbers, or one sequence of them (by position, starred or by keyword)."""
+    if got is None:
+        return StarSlot(name, (), ((),), ast.Tuple([], ast.Load()))
+    nodes = tuple(argument.expression for argument in got.arguments)
+    runs = _star_runs(got.arguments)
+    if len(nodes) != 1:
+        return StarSlot(name, nodes, runs, ast.Tuple(list(nodes), ast.Load()))
+    only, values = nodes[0], argument_values(got.arguments[0])
+    if isinstance(only, ast.Starred):
+        return StarSlot(name, nodes, runs, only.value)
+    if values is None:
+        known = isinstance(only, (ast.Tuple, ast.List))
+        return StarSlot(name, nodes, None, only if known else None)
+    sequence = all(_is_sequence(plain(value)) for value in values)
+    return StarSlot(name, nodes, runs, only if sequence else ast.Tuple([only], ast.Load()))
+
+
+def _star_runs(arguments: tuple[Argument, ...]) -> tuple[object, ...] | None:
+    """The values of ``*sizes`` as one tuple a run."""
+    columns = [argument_values(argument) for argument in arguments]
+    if any(column is None for column in columns):
+        return None
+    length = max(len(column) for column in columns if column)
+    runs = []
+    for run in range(length):
+        items: list[object] = []
+        for argument, column in zip(arguments, columns, strict=True):
+            assert column is not None
+            item = plain(column[run if len(column) > 1 else 0])
+            if isinstance(argument.expression, ast.Starred) or (len(arguments) == 1 and _is_sequence(item)):
+                assert isinstance(item, (tuple, list))
+                items.extend(item)
+            else:
+                items.append(item)
+        runs.append(tuple(items))
+    return tuple(runs)
+
+
+def _is_sequence(item: object) -> bool:
+    return isinstance(item, (tuple, list))
+
+
+def run_count(slots: Mapping[str, Slot]) -> int:
+    """In how many runs the call was seen. Raises UnknownValue if the arguments disagree."""
+    counts = {len(slot.runs) for slot in slots.values() if slot.given and slot.runs is not None} - {1}
+    if len(counts) > 1:
+        raise UnknownValue("arguments with different numbers of runs")
+    return counts.pop() if counts else 1
+
+
+def same_literal(one: object, other: object) -> bool:
+    """Whether two defaults are the same value: lists and tuples alike, a bool is no number."""
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(same_literal, one, other))
+    return isinstance(one, bool) == isinstance(other, bool) and one == other

@@ -1,0 +1,12 @@
+"""Integer arithmetic that MindSpore's own ops get wrong."""
+
+from __future__ import annotations
+
+from mindspore import Tensor, ops
+
+
+def int_div_trunc(x: Tensor, y: Tensor | int) -> Tensor:
+    """torch.div(x, y, rounding_mode="trunc") of integers: the quotient rounded toward zero, in their dtype."""
+    quotient = ops.floor_divide(x, y)
+    # Floor and truncation differ by one where the quotient is negative and not exact.
+    return quotient + ((quotient < 0) & (quotient * y != x)).astype(quotient.dtype)

@@ -1,0 +1,95 @@
+"""Losses of torch.nn.functional where MindSpore's own are wrong or have other arguments."""
+
+from __future__ import annotations
+
+from mindspore import Tensor, ops
+
+from .layer_losses import reduced
+
+
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    """F.binary_cross_entropy_with_logits."""
+    softplus = ops.log1p(ops.exp(-ops.abs(input))) + ops.relu(-input)
+    factor = 1.0 if pos_weight is None else 1.0 + (pos_weight - 1.0) * target
+    losses = (1.0 - target) * input + factor * softplus
+    return reduced(losses if weight is None else losses * weight, reduction)
+
+
+def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False) -> Tensor:
+    """F.kl_div; a target of zero adds nothing."""
+    if log_target:
+        losses = ops.exp(target) * (target - input)
+    else:
+        losses = target * (ops.log(ops.where(target > 0, target, ops.ones_like(target))) - input)
+    if reduction == "batchmean":
+        return losses.sum() / input.shape[0]
+    return reduced(losses, reduction)
+
+
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2.0,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """F.triplet_margin_loss (ops.triplet_margin_loss has no CPU kernel)."""
+    near, far = p_distance(anchor, positive, p, eps), p_distance(anchor, negative, p, eps)
+    if swap:
+        far = ops.minimum(far, p_distance(positive, negative, p, eps))
+    return reduced(ops.relu(near - far + margin), reduction)
+
+
+def p_distance(x: Tensor, y: Tensor, p: float, eps: float) -> Tensor:
+    """The p-norm of x - y + eps over the last axis."""
+    size = ops.abs(x - y + eps)
+    if p == 2:
+        return ops.sqrt((size * size).sum(-1))
+    return size.sum(-1) if p == 1 else (size**p).sum(-1) ** (1.0 / p)
+
+
+def margin_ranking_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean"
+) -> Tensor:
+    """F.margin_ranking_loss with targets 1 and -1 of any type."""
+    return reduced(ops.relu(margin - target * (input1 - input2)), reduction)
+
+
+def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: str = "mean") -> Tensor:
+    """F.hinge_embedding_loss with targets 1 and -1 of any type."""
+    zeros = ops.zeros_like(input)
+    losses = ops.where(target != 1, ops.relu(margin - input), zeros) + ops.where(target != -1, input, zeros)
+    return reduced(losses, reduction)
+
+
+def gaussian_nll_loss(
+    input: Tensor, target: Tensor, var: Tensor, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+) -> Tensor:
+    """F.gaussian_nll_loss; the bound on the variance takes no part in the gradient."""
+    var = var + ops.stop_gradient(ops.clamp(var, min=eps) - var)
+    losses = 0.5 * (ops.log(var) + ops.square(input - target) / var)
+    return reduced(losses + 0.9189385332046727 if full else losses, reduction)
+
+
+def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    """F.soft_margin_loss with targets 1 and -1 of any type."""
+    z = -input * target
+    return reduced(ops.log1p(ops.exp(-ops.abs(z))) + ops.relu(z), reduction)
+
+
+def multilabel_soft_margin_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
+) -> Tensor:
+    """F.multilabel_soft_margin_loss."""
+    losses = (1.0 - target) * input + ops.log1p(ops.exp(-ops.abs(input))) + ops.relu(-input)
+    losses = losses if weight is None else losses * weight
+    return reduced(losses.mean(-1), reduction)

@@ -1,0 +1,44 @@
+"""Containers of parameters."""
+
+from collections.abc import Iterable, Mapping
+
+from mindspore import Parameter, nn
+
+
+class ParameterList(nn.Cell):
+    """torch.nn.ParameterList. In construct its ``values`` are read: indexing the cell itself loses the gradient."""
+
+    def __init__(self, values: Iterable[Parameter] = ()) -> None:
+        super().__init__()
+        self.values = ()
+        self.extend(values)
+
+    def append(self, parameter: Parameter) -> "ParameterList":
+        self.insert_param_to_cell(str(len(self.values)), parameter)
+        self.values = tuple(self._params.values())
+        return self
+
+    def extend(self, parameters: Iterable[Parameter]) -> "ParameterList":
+        for parameter in parameters:
+            self.append(parameter)
+        return self
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+class ParameterDict(nn.Cell):
+    """torch.nn.ParameterDict. In construct its ``values`` are read: indexing the cell itself loses the gradient."""
+
+    def __init__(self, values: Mapping[str, Parameter] = {}) -> None:
+        super().__init__()
+        self.values: dict[str, Parameter] = {}
+        for name, parameter in values.items():
+            self[name] = parameter
+
+    def __setitem__(self, name: str, parameter: Parameter) -> None:
+        self.insert_param_to_cell(name, parameter)
+        self.values = dict(self._params)
+
+    def __len__(self) -> int:
+        return len(self.values)

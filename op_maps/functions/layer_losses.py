@@ -1,0 +1,204 @@
+"""Losses with torch's arguments, label types and edge cases, as functions and cells."""
+
+import mindspore as ms
+from mindspore import Tensor, nn, ops
+
+
+def reduced(losses: Tensor, reduction: str) -> Tensor:
+    """``mean``, ``sum`` or the losses themselves."""
+    if reduction == "mean":
+        return losses.mean()
+    return losses.sum() if reduction == "sum" else losses
+
+
+def binary_cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
+) -> Tensor:
+    """F.binary_cross_entropy: logarithms are at least -100 (ops stops at -27.6)."""
+    tiny = 1.2e-38  # smaller numbers are denormal: their logarithm counts as -100
+    certain = ops.log(ops.maximum(input, ops.full_like(input, tiny)))
+    certain_not = ops.log(ops.maximum(1.0 - input, ops.full_like(input, tiny)))
+    value = -(
+        target * ops.where(input < tiny, ops.full_like(input, -100.0), certain)
+        + (1.0 - target) * ops.where(1.0 - input < tiny, ops.full_like(input, -100.0), certain_not)
+    )
+    slope = (input - target) / ops.maximum((1.0 - input) * input, ops.full_like(input, 1e-12))
+    # torch's gradient is (x - y) / max(x (1 - x), 1e-12), also where the value is clamped.
+    losses = ops.stop_gradient(value) + ops.stop_gradient(slope) * (input - ops.stop_gradient(input))
+    if target.dtype == input.dtype:
+        losses = losses + ops.stop_gradient(certain_not - certain) * (target - ops.stop_gradient(target))
+    return reduced(losses if weight is None else losses * weight, reduction)
+
+
+class BCELoss(nn.Cell):
+    """torch.nn.BCELoss."""
+
+    def __init__(self, weight: Tensor | None = None, reduction: str = "mean") -> None:
+        super().__init__()
+        self.class_weight = weight
+        self.reduction = reduction
+
+    def construct(self, input: Tensor, target: Tensor) -> Tensor:
+        return binary_cross_entropy(input, target, self.class_weight, self.reduction)
+
+
+class BCEWithLogitsLoss(nn.Cell):
+    """torch.nn.BCEWithLogitsLoss."""
+
+    def __init__(self, weight: Tensor | None = None, reduction: str = "mean", pos_weight: Tensor | None = None) -> None:
+        super().__init__()
+        self.class_weight = weight
+        self.pos_weight = pos_weight
+        self.reduction = reduction
+
+    def construct(self, input: Tensor, target: Tensor) -> Tensor:
+        softplus = ops.log1p(ops.exp(-ops.abs(input))) + ops.relu(-input)
+        if self.pos_weight is None:
+            losses = (1.0 - target) * input + softplus
+        else:
+            losses = (1.0 - target) * input + (1.0 + (self.pos_weight - 1.0) * target) * softplus
+        return reduced(losses if self.class_weight is None else losses * self.class_weight, self.reduction)
+
+
+class CrossEntropyLoss(nn.Cell):
+    """torch.nn.CrossEntropyLoss: labels of any integer type, or probabilities."""
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+        label_smoothing: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.class_weight = weight
+        self.ignore_index = ignore_index
+        self.reduction = reduction
+        self.label_smoothing = label_smoothing
+
+    def construct(self, input: Tensor, target: Tensor) -> Tensor:
+        return ops.cross_entropy(
+            input, target, self.class_weight, self.ignore_index, self.reduction, self.label_smoothing
+        )
+
+
+class NLLLoss(nn.Cell):
+    """torch.nn.NLLLoss: labels of any integer type."""
+
+    def __init__(self, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean") -> None:
+        super().__init__()
+        self.class_weight = weight
+        self.ignore_index = ignore_index
+        self.reduction = reduction
+
+    def construct(self, input: Tensor, target: Tensor) -> Tensor:
+        return ops.nll_loss(input, target.astype(ms.int32), self.class_weight, self.ignore_index, self.reduction)
+
+
+class KLDivLoss(nn.Cell):
+    """torch.nn.KLDivLoss."""
+
+    def __init__(self, reduction: str = "mean", log_target: bool = False) -> None:
+        super().__init__()
+        self.reduction = reduction
+        self.log_target = log_target
+
+    def construct(self, input: Tensor, target: Tensor) -> Tensor:
+        if self.log_target:
+            losses = ops.exp(target) * (target - input)
+        else:
+            safe = ops.where(target > 0, target, ops.ones_like(target))
+            losses = target * (ops.log(safe) - input)
+        if self.reduction == "batchmean":
+            return losses.sum() / input.shape[0]
+        return reduced(losses, self.reduction)
+
+
+class TripletMarginLoss(nn.Cell):
+    """torch.nn.TripletMarginLoss (nn.TripletMarginLoss has no CPU kernel)."""
+
+    def __init__(
+        self, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False, reduction: str = "mean"
+    ) -> None:
+        super().__init__()
+        self.margin = margin
+        self.p = p
+        self.eps = eps
+        self.swap = swap
+        self.reduction = reduction
+
+    def distance(self, x: Tensor, y: Tensor) -> Tensor:
+        size = ops.abs(x - y + self.eps)
+        if self.p == 2:
+            return ops.sqrt((size * size).sum(-1))
+        return size.sum(-1) if self.p == 1 else ops.pow(ops.pow(size, self.p).sum(-1), 1.0 / self.p)
+
+    def construct(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        near = self.distance(anchor, positive)
+        far = self.distance(anchor, negative)
+        if self.swap:
+            far = ops.minimum(far, self.distance(positive, negative))
+        return reduced(ops.relu(near - far + self.margin), self.reduction)
+
+
+class MultiLabelSoftMarginLoss(nn.Cell):
+    """torch.nn.MultiLabelSoftMarginLoss."""
+
+    def __init__(self, weight: Tensor | None = None, reduction: str = "mean") -> None:
+        super().__init__()
+        self.class_weight = weight
+        self.reduction = reduction
+
+    def construct(self, input: Tensor, target: Tensor) -> Tensor:
+        softplus = ops.log1p(ops.exp(-ops.abs(input))) + ops.relu(-input)
+        losses = (1.0 - target) * input + softplus
+        if self.class_weight is not None:
+            losses = losses * self.class_weight
+        return reduced(losses.mean(-1), self.reduction)
+
+
+class CTCLoss(nn.Cell):
+    """torch.nn.CTCLoss: lengths and targets of any integer type."""
+
+    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
+        super().__init__()
+        self.blank = blank
+        self.reduction = reduction
+        self.zero_infinity = zero_infinity
+
+    def construct(self, log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor) -> Tensor:
+        return ops.ctc_loss(
+            log_probs,
+            targets.astype(ms.int32),
+            input_lengths.astype(ms.int32),
+            target_lengths.astype(ms.int32),
+            self.blank,
+            self.reduction,
+            self.zero_infinity,
+        )[0]
+
+
+class SoftMarginLoss(nn.Cell):
+    """torch.nn.SoftMarginLoss."""
+
+    def __init__(self, reduction: str = "mean") -> None:
+        super().__init__()
+        self.reduction = reduction
+
+    def construct(self, input: Tensor, target: Tensor) -> Tensor:
+        z = -input * target
+        return reduced(ops.log1p(ops.exp(-ops.abs(z))) + ops.relu(z), self.reduction)
+
+
+class HingeEmbeddingLoss(nn.Cell):
+    """torch.nn.HingeEmbeddingLoss: targets 1 and -1 of any type."""
+
+    def __init__(self, margin: float = 1.0, reduction: str = "mean") -> None:
+        super().__init__()
+        self.margin = margin
+        self.reduction = reduction
+
+    def construct(self, input: Tensor, target: Tensor) -> Tensor:
+        zeros = ops.zeros_like(input)
+        apart = ops.where(target != 1, ops.relu(self.margin - input), zeros)
+        return reduced(apart + ops.where(target != -1, input, zeros), self.reduction)

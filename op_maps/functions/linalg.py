@@ -1,0 +1,31 @@
+"""Linear algebra that MindSpore lacks."""
+
+from __future__ import annotations
+
+from mindspore import Tensor, ops
+
+
+def solve_triangular(a: Tensor, b: Tensor, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
+    """torch.linalg.solve_triangular by the triangle's inverse; only that triangle of a is read."""
+    triangle = ops.triu(a) if upper else ops.tril(a)
+    if unitriangular:
+        eye = ops.eye(a.shape[-1], a.shape[-1], a.dtype)
+        triangle = triangle * (1 - eye) + eye
+    inverse = ops.inverse(triangle)
+    return ops.matmul(inverse, b) if left else ops.matmul(b, inverse)
+
+
+def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
+    """torch._weight_norm: v scaled so that its norm over all axes but dim is g."""
+    axes = tuple([axis for axis in range(v.ndim) if axis != dim % v.ndim]) if dim != -1 else tuple(range(v.ndim))
+    return v * (g / ops.sqrt(ops.square(v).sum(axes, keepdims=True)))
+
+
+def grouped_mm(a: Tensor, b: Tensor, offs: Tensor) -> Tensor:
+    """F.grouped_mm of (rows, k) and (groups, k, n): each row times the matrix of its group; offs: where groups end."""
+    rows = ops.arange(a.shape[0])
+    group = (rows.expand_dims(-1) >= offs).astype(offs.dtype).sum(-1).expand_dims(-1)
+    out = ops.zeros((a.shape[0], b.shape[-1]), a.dtype)
+    for index in range(b.shape[0]):
+        out = out + ops.where(group == index, ops.matmul(a, b[index]), 0.0)
+    return out
