@@ -166,7 +166,10 @@ class Abstractor:
         if isinstance(owner, torch.nn.Module) and isinstance(value, types.MethodType):
             inner = value.__func__
             torch_own = is_torch_module(inner.__module__)
-            name = f"{canonical_class(torch.nn.Module)}.{inner.__name__}" if torch_own else function_key(inner)
+            if isinstance(inner, types.FunctionType) and not torch_own:
+                name = function_key(inner)
+            else:
+                name = f"{canonical_class(torch.nn.Module)}.{inner.__name__}"
             module = ir.ModuleValue(canonical_class(type(owner)), self._paths.get(id(owner)))
             return ir.FunctionValue(name, torch_own, module)
         if isinstance(value, types.MethodType) and isinstance(value.__func__, types.FunctionType):

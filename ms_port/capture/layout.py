@@ -50,7 +50,7 @@ def keep_number_texts(record: FunctionRecord) -> None:
             index = node.lineno - record.line
             if 0 <= index < len(lines):
                 text = lines[index].encode()[node.col_offset : node.end_col_offset].decode(errors="replace")
-                if _is_same_number(text, node.value):
+                if isinstance(node.value, int | float) and _is_same_number(text, node.value):
                     node.text = text  # type: ignore[attr-defined]
 
 

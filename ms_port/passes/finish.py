@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from ms_port.ir.flags import Flag, Place
 from ms_port.ir.program import CellDef, FunctionDef, Program
-from ms_port.ir.tree import literal, names_read, names_stored, statement
+from ms_port.ir.tree import literal, names_read, names_stored
+from ms_port.ir.tree import statement as parse_statement
 from ms_port.ir.values import Literal, ObjectValue, Value
 from ms_port.passes.lowering.arguments import ABSENT
 from ms_port.passes.rewrite import all_functions, map_functions
@@ -44,7 +45,8 @@ def _with_children(program: Program) -> Program:
             for n in ast.walk(s)
             if isinstance(n, ast.Attribute) and n.attr in _CHILDREN and ast.unparse(n.value) == "self"
         }
-        made = tuple(statement(f"self.{name} = list(self.name_cells().{_CHILDREN[name]}())") for name in sorted(read))
+        lists = {name: f"self.{name} = list(self.name_cells().{_CHILDREN[name]}())" for name in sorted(read)}
+        made = tuple(map(parse_statement, lists.values()))
         methods = [replace(m, body=(*m.body, *made)) if m.name == "__init__" else m for m in cell.methods]
         cells[key] = replace(cell, methods=tuple(methods))
     return replace(program, cells=cells)

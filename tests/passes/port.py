@@ -49,7 +49,9 @@ def port(target: Any, args: tuple[Any, ...], out: Path, name: str = "net", kwarg
     with torch.no_grad():
         for tensor in model.parameters():
             tensor.add_(torch.randn(tensor.shape, generator=torch.Generator().manual_seed(tensor.numel())) * 0.1)
-    rows = [{"torch": r.torch, "mindspore": r.mindspore, "shape": list(r.shape), "rule": r.rule} for r in emitted.parameters]
+    rows = [
+        {"torch": r.torch, "mindspore": r.mindspore, "shape": list(r.shape), "rule": r.rule} for r in emitted.parameters
+    ]
     write_safetensors(out / name / "weights.safetensors", convert(module_state(model, rows), rows))
     return Ported(program, (out / name / "model.py").read_text(), model, emitted, out)
 

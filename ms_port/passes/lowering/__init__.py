@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ms_port.ir.flags import Flag, Place
-from ms_port.ir.program import CellDef, Drop, FunctionDef, ModuleInstance, Program, Stub
-from ms_port.ir.tree import expression, nid
-from ms_port.ir.values import Literal, Value
+from ms_port.ir.program import CellDef, Drop, FunctionDef, Program, Stub
+from ms_port.ir.tree import expression
 from ms_port.opmap import OpMap
 from ms_port.passes.lowering.base_layers import is_base_forward
+from ms_port.passes.lowering.configs import argument_value, given_arguments
 from ms_port.passes.lowering.functions import lower_function, unsupported_function
-from ms_port.passes.lowering.held import EMPTY_FACTS, held_init, held_module, is_container
+from ms_port.passes.lowering.held import EMPTY_FACTS, container_base, held_init, held_module
 from ms_port.passes.lowering.scope import Untranslatable, Work
 
 __all__ = ["Stub", "lower_program"]
@@ -91,46 +91,17 @@ def _renamed(node: ast.FunctionDef) -> ast.FunctionDef:
 
 def _root_call(work: Work) -> ast.expr:
     """``Root(arguments as seen)``. Raises Untranslatable where an argument is no literal."""
-    from ms_port.passes.lowering.configs import argument_value
-
     program = work.program
     module = program.modules[""]
     init = _method(program, program.root, "__init__")
     if program.root_cell is None or init is None or not init.during_init:
         raise Untranslatable(ast.Pass(), "the root arrived built")
     work.need(init.key)
-    given = dict(program.factory_arguments) or _given(module, init)
+    given = dict(program.factory_arguments) or given_arguments(module, init)
     keywords = [ast.keyword(name, argument_value(work, value)) for name, value in given.items()]
     call = ast.Call(ast.Name(program.root_cell.name, ast.Load()), [], keywords)
     call.callees = (init.key,)  # type: ignore[attr-defined]
     return call
-
-
-def _given(module: ModuleInstance, init: FunctionDef) -> dict[str, Value]:
-    """The root's constructor arguments that are not the defaults."""
-    args = init.node.args
-    defaults = dict(zip([a.arg for a in args.args[len(args.args) - len(args.defaults) :]], args.defaults, strict=True))
-    defaults |= {a.arg: d for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if d is not None}
-    names = [a.arg for a in [*args.args, *args.kwonlyargs]]
-    given = {}
-    for name, value in module.arguments:
-        default = defaults.get(name)
-        if default is None:
-            same_value = False
-        elif isinstance(default, ast.Constant):
-            same_value = value == Literal(default.value)
-        else:
-            same_value = init.facts.statics.get(nid(default)) == value or _literal_of(default) == value
-        if name in names and not same_value:
-            given[name] = value
-    return given
-
-
-def _literal_of(node: ast.expr) -> Value | None:
-    try:
-        return Literal(ast.literal_eval(node))
-    except ValueError:
-        return None
 
 
 def _lower_constructors(work: Work) -> dict[str, FunctionDef]:
@@ -169,7 +140,7 @@ def _constructor(work: Work, cls: str) -> FunctionDef:
             except Untranslatable as error:
                 _note_held(work, init, error)
     work.held.add(cls)
-    return _NONE if is_container(work.program, cls) else held_init(work, cls)
+    return _NONE if container_base(work.program, cls) is not None else held_init(work, cls)
 
 
 def _note_held(work: Work, init: FunctionDef, error: Untranslatable) -> None:
@@ -200,7 +171,12 @@ def _assemble(work: Work, factory: FunctionDef, inits: dict[str, FunctionDef]) -
     for key, cell in program.cells.items():
         methods = [work.lowered[m.key] for m in cell.methods if m.key in work.lowered and m.name != "__init__"]
         init = inits.get(key) or next(
-            (work.lowered[m.key] for m in cell.methods if m.name == "__init__" and m.key in work.lowered), None
+            (
+                work.lowered[m.key]
+                for m in cell.methods
+                if m.name == "__init__" and m.key in work.lowered and key not in work.held
+            ),
+            None,
         )
         attributes = tuple(a for a in cell.attributes if _is_read(work, key, a))
         own = ([init] if init is not None else []) + methods

@@ -175,7 +175,7 @@ def _super_call(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.
     """``super().f(...)``: the base's method, where the base is part of the output."""
     assert isinstance(node.func, ast.Attribute)
     name = {"forward": "construct"}.get(node.func.attr, node.func.attr)
-    func = expression(f"super().{name}")
+    func = expression(f"{_super_of(scope, name)}.{name}")
     keys = {f.entered for f in facts}
     if keys == {None}:
         if name == "__init__":
@@ -192,6 +192,15 @@ def _super_call(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.
     call = ast.Call(func, args, keywords)
     call.callees = tuple(sorted(k for k in keys if k))  # type: ignore[attr-defined]
     return call
+
+
+def _super_of(scope: Scope, name: str) -> str:
+    """``super()``; in graph code of a class that is derived from again GRAPH_MODE needs it spelled out."""
+    owner = scope.function.owner
+    derived = any(owner in cell.bases for cell in scope.work.program.cells.values())
+    if owner is None or scope.host or not derived:
+        return "super()"
+    return f"super({scope.work.program.cells[owner].name}, self)"
 
 
 def _is_plumbing(scope: Scope, key: str) -> bool:

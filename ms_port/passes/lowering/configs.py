@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 
-from ms_port.ir.tree import literal
+from ms_port.ir.program import FunctionDef, ModuleInstance
+from ms_port.ir.tree import literal, nid
 from ms_port.ir.values import ClassValue, FunctionValue, Literal, ObjectValue, PartialValue, Value
+from ms_port.opmap import Argument, NoLowering
 from ms_port.passes.lowering.scope import Untranslatable, Work, mark_functions
 
 
@@ -23,14 +25,50 @@ def argument_value(work: Work, value: Value) -> ast.expr:
             call.config = value  # type: ignore[attr-defined]
             return call
         case ClassValue(name=name) | FunctionValue(name=name):
-            from ms_port.opmap import NoLowering
+            return _class_value(work, name, ())
+        case PartialValue(func=ClassValue(name=name, is_module=True), args=(), keywords=pairs):
+            return _class_value(work, name, pairs)
+    raise Untranslatable(ast.Pass(), f"{value} as an argument")
 
-            try:
-                lowering = work.opmap.lower_value(name)
-            except NoLowering as error:
-                raise Untranslatable(ast.Pass(), str(error)) from error
-            work.op_functions |= lowering.functions
-            return mark_functions(lowering.expression, lowering.functions)
-        case PartialValue():
-            raise Untranslatable(ast.Pass(), "a partial as an argument of the root")
-    raise Untranslatable(ast.Pass(), f"{value} as an argument of the root")
+
+def _class_value(work: Work, name: str, pairs: tuple[tuple[str, Value], ...]) -> ast.expr:
+    """A class or a function as a value, with the keywords of a ``partial``."""
+    if name in work.program.cells:
+        if pairs:
+            raise Untranslatable(ast.Pass(), f"a partial over {name} as an argument")
+        work.cells.add(name)
+        return ast.Name(work.program.cells[name].name, ast.Load())
+    keywords = tuple((key, Argument(argument_value(work, value), (value,))) for key, value in pairs)
+    try:
+        lowering = work.opmap.lower_value(name, keywords)
+    except NoLowering as error:
+        raise Untranslatable(ast.Pass(), str(error)) from error
+    work.op_functions |= lowering.functions
+    return mark_functions(lowering.expression, lowering.functions)
+
+
+def given_arguments(module: ModuleInstance, init: FunctionDef) -> dict[str, Value]:
+    """A module's constructor arguments that are not the defaults."""
+    args = init.node.args
+    defaults = dict(zip([a.arg for a in args.args[len(args.args) - len(args.defaults) :]], args.defaults, strict=True))
+    defaults |= {a.arg: d for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if d is not None}
+    names = [a.arg for a in [*args.args, *args.kwonlyargs]]
+    given = {}
+    for name, value in module.arguments:
+        default = defaults.get(name)
+        if default is None:
+            same_value = False
+        elif isinstance(default, ast.Constant):
+            same_value = value == Literal(default.value)
+        else:
+            same_value = init.facts.statics.get(nid(default)) == value or _literal_of(default) == value
+        if name in names and not same_value:
+            given[name] = value
+    return given
+
+
+def _literal_of(node: ast.expr) -> Value | None:
+    try:
+        return Literal(ast.literal_eval(node))
+    except ValueError:
+        return None

@@ -12,6 +12,7 @@ from ms_port.ir.program import Facts, FunctionDef, ModuleInstance, Program, Stub
 from ms_port.ir.tree import copy, expression, literal
 from ms_port.ir.values import Literal, ModuleValue
 from ms_port.opmap import NoLowering
+from ms_port.passes.lowering.configs import argument_value, given_arguments
 from ms_port.passes.lowering.scope import Scope, Untranslatable, Work, mark_functions
 
 _CONTAINERS = {
@@ -124,10 +125,15 @@ def _container(work: Work, module: ModuleInstance) -> ast.expr:
     return _container_call(work, module, expression(_CONTAINERS[module.cls]))
 
 
-def is_container(program: Program, cls: str) -> bool:
-    """Whether a class of the person's derives from Sequential, ModuleList or ModuleDict."""
+def container_base(program: Program, cls: str) -> str | None:
+    """Sequential, ModuleList or ModuleDict, where a class of the person's derives from one."""
     cell = program.cells.get(cls)
-    return cell is not None and any(b in _CONTAINERS or is_container(program, b) for b in cell.bases)
+    for base in cell.bases if cell is not None else ():
+        if base in _CONTAINERS:
+            return base
+        if (found := container_base(program, base)) is not None:
+            return found
+    return None
 
 
 def _container_call(work: Work, module: ModuleInstance, func: ast.expr) -> ast.expr:
@@ -157,16 +163,19 @@ def _held_user_module(work: Work, module: ModuleInstance) -> ast.expr:
     if module.cls not in work.held and init is not None and module.arguments:
         try:
             work.need(init)
-            keywords = [ast.keyword(k, literal(v.value)) for k, v in module.arguments if isinstance(v, Literal)]
-            if len(keywords) == len(module.arguments):
-                call = ast.Call(ast.Name(cell.name, ast.Load()), [], keywords)
-                call.callees = (init,)  # type: ignore[attr-defined]
-                return call
+            given = given_arguments(module, work.all_functions[init])
+            keywords = [ast.keyword(k, argument_value(work, v)) for k, v in given.items()]
+            call = ast.Call(ast.Name(cell.name, ast.Load()), [], keywords)
+            call.callees = (init,)  # type: ignore[attr-defined]
+            return call
         except (Untranslatable, ValueError):
             pass
-    work.held.add(module.cls)
-    if is_container(work.program, module.cls):
+    if (container := container_base(work.program, module.cls)) is not None:
+        if not any(m.name == "forward" for m in cell.methods):
+            return _container_call(work, module, expression(_CONTAINERS[container]))
+        work.held |= {module.cls, *(b for b in cell.bases if b in work.program.cells)}
         return _container_call(work, module, ast.Name(cell.name, ast.Load()))
+    work.held.add(module.cls)
     held = held_class(work, module.cls)
     index = held.paths.index(module.path)
     keywords = [ast.keyword(name, copy(values[index])) for name, values in held.parameters.items()]

@@ -1,0 +1,158 @@
+"""Run the forward level: both sides, side by side, in eval and in train mode, and the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ms_port.errors import BadInput
+from ms_port.verify import forward
+from ms_port.verify.clock import Clock
+from ms_port.verify.forward import Findings
+from ms_port.verify.locate import locate
+from ms_port.verify.process import Outcome
+from ms_port.verify.reference import write_reference
+from ms_port.verify.session import Mode, Session, forward_failed
+from ms_port.verify.verdict import Divergence, Level, Status, worst_status
+from ms_port.weights import WeightsError
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What both sides did."""
+
+    modes: list[Mode]
+    outcome: Outcome
+    folder: Path
+    """Where the port's arrays are, a folder a mode."""
+    ignored: list[str]
+    notes: list[str]
+
+    @property
+    def finished(self) -> Mapping[str, Mapping[str, Any]]:
+        """The port's report of each mode that it finished."""
+        modes: Mapping[str, Mapping[str, Any]] = self.outcome.result.get("modes", {})
+        return modes
+
+
+def forward_level(
+    session: Session, folder: Path, timeout: float, clock: Clock, say: Callable[[str], None]
+) -> tuple[Level, list[Mode]]:
+    """The verdict, and the modes that were compared (for further levels). Raises BadInput if torch's forward fails."""
+    seen = _observe(session, folder, timeout, clock, say)
+    say("comparing")
+    findings = {
+        mode.name: forward.find(session, mode, seen.folder / mode.name, seen.outcome)
+        for mode in seen.modes
+        if mode.name in seen.finished and not seen.finished[mode.name]["unanswered"]
+    }
+    for name, report in seen.finished.items():
+        if report["unanswered"]:
+            cells = ", ".join(report["unanswered"][:5])
+            seen.notes.append(f"{name} mode was not run: nothing in the port answers the random draws of {cells}")
+    clock.lap("comparing")
+    first = None
+    for mode in seen.modes:
+        if first is None and mode.name in findings:
+            first = locate(session, mode, findings[mode.name], folder / f"locate-{mode.name}", timeout)
+    clock.lap("locating")
+    if findings:
+        try:
+            write_reference(session, seen.modes, findings)
+        except (OSError, WeightsError) as error:
+            seen.notes.append(f"no reference for other devices was written: {error}")
+    clock.lap("reference")
+    return _level(seen, findings, first), [mode for mode in seen.modes if mode.name in findings]
+
+
+def _observe(session: Session, folder: Path, timeout: float, clock: Clock, say: Callable[[str], None]) -> Observed:
+    """Run torch in float32 first (the port's taps need the shapes), then torch in float64 beside the port."""
+    say("torch in float32")
+    modes, notes = _modes(session)
+    clock.lap("torch float32")
+    say("torch in float64, and MindSpore beside it")
+    side = session.start(folder / "first", modes)
+    try:
+        for mode in modes:
+            mode.truth = session.record(mode.train, double=True, single=mode.single)
+        clock.lap("torch float64")
+        ignored = forward.ignored_inputs(session, modes[0].single.outputs)
+        clock.lap("inputs")
+        outcome = side.finish(timeout)
+    finally:
+        side.stop()
+    if outcome.status == "crashed" and not outcome.hopeless:
+        again = session.start(folder / "plain", modes, taps=False)
+        try:
+            second = again.finish(timeout)
+        finally:
+            again.stop()
+        if second.status == "done" or len(second.result.get("modes", {})) > len(outcome.result.get("modes", {})):
+            notes.append(f"cells could not be read: {outcome.message}")
+            outcome, side = second, again
+    clock.lap("waiting for MindSpore")
+    clock.laps |= _stages(outcome)
+    return Observed(modes, outcome, side.job, ignored, notes)
+
+
+def _stages(outcome: Outcome) -> dict[str, float]:
+    """Seconds of the MindSpore process: in all, for start and build, then for each mode."""
+    parts = {"mindspore": outcome.seconds, "mindspore build": outcome.result.get("seconds", {}).get("build", 0.0)}
+    for name, report in outcome.result.get("modes", {}).items():
+        parts |= {f"mindspore {name}": report.get("seconds", 0.0)}
+    return parts
+
+
+def _modes(session: Session) -> tuple[list[Mode], list[str]]:
+    """Eval, and train where torch itself can and all draws can be replayed; with the reasons for what is left out."""
+    try:
+        modes = [session.mode(train=False)]
+    except BadInput:
+        raise
+    except Exception as error:
+        raise forward_failed(session.model, error) from error
+    try:
+        train = session.mode(train=True)
+    except Exception as error:
+        return modes, [f"train mode was not run: torch raised {type(error).__name__}: {error}"]
+    if train.single.random:
+        return modes, ["train mode was not run: the model draws random numbers that can't be replayed"]
+    return [*modes, train], []
+
+
+def _level(seen: Observed, findings: dict[str, Findings], first: Divergence | None) -> Level:
+    statuses: dict[str, Status] = {"eval": "not run", "train": "not run"}
+    not_proven = [f"input {name}: torch's outputs do not depend on it here" for name in seen.ignored]
+    notes = list(seen.notes)
+    for mode in seen.modes:
+        if mode.name not in findings:
+            ended = mode.name in seen.finished
+            statuses[mode.name] = "crashed" if seen.outcome.status == "crashed" and not ended else "not run"
+            continue
+        found = findings[mode.name]
+        zero = [f"{c.name} is exactly zero ({mode.name})" for c in found.outputs if c.zero]
+        not_proven += zero
+        wrong = not all(c.equal for c in found.all())
+        statuses[mode.name] = "not equal" if wrong else "not proven" if zero or seen.ignored else "equal"
+        if found.unread:
+            listed = ", ".join(dict.fromkeys(found.unread))
+            notes.append(f"{mode.name}: {len(set(found.unread))} modules have no output to compare: {listed[:200]}")
+    single = sorted({op for mode in seen.modes for op in mode.truth.single})
+    if single:
+        notes.append(f"without a float64 kernel in torch, run in float32: {', '.join(single)}")
+    compared = [c for f in findings.values() for c in f.all()]
+    return Level(
+        status=worst_status([s for s in statuses.values() if s != "not run"] or ["not run"]),
+        max_error=forward.largest(compared, "error"),
+        truth_error=forward.largest(compared, "truth_error"),
+        worst=tuple(forward.merged(findings)),
+        compared=len(compared),
+        modes=statuses,
+        first=first,
+        not_proven=tuple(not_proven),
+        notes=tuple(notes),
+        message=seen.outcome.message,
+        where=seen.outcome.where,
+    )

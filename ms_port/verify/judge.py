@@ -1,0 +1,110 @@
+"""When two tensors count as equal: the one rule of verification, in numpy alone (OUT/verify.py holds a copy)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[Any]
+
+ULP = 2.0**-23
+"""Distance of neighbouring float32 numbers near 1."""
+MULTIPLE, FLOOR = 4.0, 16.0
+"""The port may err by 4 times what torch's own float32 errs, plus 16 ulp of the tensor's largest value."""
+HUGE = 1e30
+"""Larger values (a mask's -inf or finfo.min) must be equal in place and sign, and are not measured."""
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What a tensor should be, with what torch's float32 makes of it.
+
+    ``values`` is the float64 result (kept in float32 where a few ulp more do not matter), ``error`` the largest
+    deviation of torch's float32 result from it, ``scale`` its largest value. Integers and booleans have error 0.
+    """
+
+    values: Array
+    error: float
+    scale: float
+
+    @property
+    def allowed(self) -> float:
+        """The largest deviation that is still rounding."""
+        return MULTIPLE * self.error + FLOOR * ULP * self.scale
+
+    @property
+    def exact(self) -> bool:
+        """Whether the values are integers or booleans, which do not round."""
+        return self.values.dtype.kind in "iub"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One tensor of the port against its truth; errors are relative to ``scale``, and absolute where that is 0."""
+
+    name: str
+    error: float
+    truth_error: float
+    scale: float
+    equal: bool
+    note: str = ""
+
+    @property
+    def zero(self) -> bool:
+        """The truth is exactly zero: equality shows nothing."""
+        return self.scale == 0.0
+
+
+def make_truth(double: Array, single: Array) -> Truth:
+    """The truth of one tensor from torch's float64 and float32 results of one shape."""
+    if double.dtype.kind in "iub":
+        wrong = np.count_nonzero(double != single)
+        return Truth(double, float(wrong), float(np.abs(double.astype(np.int64)).max(initial=0)))
+    usual = np.abs(double) < HUGE
+    whole = bool(usual.all())
+    values, near = (double, single) if whole else (double[usual], single[usual])
+    error = np.abs(values - near)
+    finite = error[np.isfinite(error)] if not whole else error
+    return Truth(double, float(finite.max(initial=0.0)), float(np.abs(values).max(initial=0.0)))
+
+
+def compare(name: str, got: Array | None, truth: Truth, tolerance: float = 1.0) -> Comparison:
+    """Compare what the port gave (None: nothing of this shape) with the truth, by the rule of the module.
+
+    ``tolerance`` multiplies what is allowed (devices that multiply matrices in less than float32).
+    """
+    scale = truth.scale or 1.0
+    if got is None or got.shape != truth.values.shape:
+        found = "nothing" if got is None else str(list(got.shape))
+        note = f"shape {list(truth.values.shape)} expected, {found} found"
+        return Comparison(name, float("inf"), truth.error / scale, truth.scale, False, note)
+    if truth.exact:
+        wrong = int(np.count_nonzero(got != truth.values))
+        # Torch's two precisions may disagree on integers too (an argmax of near ties).
+        equal = wrong <= MULTIPLE * truth.error
+        note = "" if equal else f"{wrong} of {got.size} integers differ"
+        return Comparison(name, wrong / max(got.size, 1), truth.error / max(got.size, 1), truth.scale, equal, note)
+    with np.errstate(invalid="ignore", over="ignore"):
+        error, note = _largest(got, truth.values)
+    equal = bool(error <= truth.allowed * tolerance) and not note
+    return Comparison(name, error / scale, truth.error / scale, truth.scale, equal, note)
+
+
+def _largest(got: Array, want: Array) -> tuple[float, str]:
+    """The largest deviation among usual values, and a note where huge values or NaN do not coincide."""
+    error = np.abs(got - want)
+    largest = float(error.max(initial=0.0))
+    if largest < HUGE and np.isfinite(largest):  # NaN anywhere gives NaN here
+        return largest, ""
+    usual, same = np.abs(want) < HUGE, np.abs(got) < HUGE
+    odd = ~usual
+    if np.any(usual != same) or np.any(np.isnan(want[odd]) != np.isnan(got[odd])):
+        where = np.argwhere(np.logical_or(usual != same, np.isnan(want) != np.isnan(got)))[0]
+        place = tuple(int(i) for i in where)
+        return float("inf"), f"{got[tuple(where)]} at {place}, expected {want[tuple(where)]}"
+    if np.any(np.sign(want[odd]) * np.sign(got[odd]) < 0):
+        return float("inf"), "an infinite value has the wrong sign"
+    return float(error[usual].max(initial=0.0)), ""

@@ -1,0 +1,75 @@
+"""``python -m ms_port.verify.mindspore_side JOB``: run a port as the folder JOB says, and write what it gives there.
+
+JOB/job.json says what; arrays go to JOB/MODE/*.npy as they come; JOB/result.json is written anew after each mode, so
+that a crash leaves what came before it. Imports mindspore: always a process of its own.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX2"  # on AVX-512 processors oneDNN takes a reference kernel for most convolutions
+os.environ.setdefault("GLOG_v", "3")
+
+import mindspore as ms
+import numpy as np
+
+from ms_port.verify.observe import observe, observe_gradient
+
+
+def main(job: Path) -> None:
+    """Run all modes of the job."""
+    spec = json.loads((job / "job.json").read_text())
+    ms.set_context(mode=ms.GRAPH_MODE)
+    ms.set_device(spec["device"])
+    ms.set_seed(1)
+    start = time.perf_counter()
+    stage = job / "stage"
+    stage.write_text("importing the port")
+    sys.path.insert(0, spec["out"])
+    package = importlib.import_module(spec["package"])
+    stage.write_text("build_model")
+    cell = package.build_model()
+    stage.write_text("load_weights")
+    package.load_weights(cell, str(job / "weights.safetensors"))
+    result: dict[str, Any] = {"modes": {}, "seconds": {"build": time.perf_counter() - start}}
+    for mode in spec["modes"]:
+        stage.write_text(mode["mode"])
+        folder = job / mode["mode"]
+        folder.mkdir()
+
+        def keep(kind: str, name: str, call: int, leaf: int, array: Any, folder: Path = folder) -> None:
+            np.save(folder / f"{kind}.{name}.{call}.{leaf}.npy", array)
+
+        look = observe_gradient if "projected" in mode else observe
+        report = look(cell, mode, load_inputs(spec["inputs"], job), spec["mapped"], keep)
+        result["modes"][mode["mode"]] = report
+        result["peak_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        (job / "result.json").write_text(json.dumps(result))
+
+
+def load_inputs(skeleton: Mapping[str, Any], job: Path) -> dict[str, Any]:
+    """Named inputs from their skeleton, where ``{"tensor": FILE}`` stands for a tensor."""
+
+    def load(value: Any) -> Any:
+        if isinstance(value, dict) and "tensor" in value:
+            return ms.Tensor(np.load(job / value["tensor"]))
+        if isinstance(value, dict) and "tuple" in value:
+            return tuple(map(load, value["tuple"]))
+        if isinstance(value, dict):
+            return {k: load(v) for k, v in value.items()}
+        return [load(v) for v in value] if isinstance(value, list) else value
+
+    return {name: load(value) for name, value in skeleton.items()}
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,98 @@
+"""The outcome of a verification, as report.json stores it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, TypeAlias
+
+Status: TypeAlias = Literal["equal", "not equal", "not proven", "crashed", "not run"]
+SEVERITY: tuple[Status, ...] = ("equal", "not run", "not proven", "not equal", "crashed")
+LEVELS = ("forward", "gradient", "step", "train")
+
+
+@dataclass(frozen=True)
+class Worst:
+    """One tensor of a level. Errors are relative to the largest value of the tensor's truth (absolute if that is 0)."""
+
+    tensor: str
+    """``output 0``, ``layer1.0.conv1 (call 2)``, a parameter's name."""
+    mode: str
+    error: float
+    truth_error: float
+    allowed: float
+    equal: bool
+    cell: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """The first place in forward order where the port leaves the truth."""
+
+    mode: str
+    path: str
+    """Dotted path of the torch module whose own code is at fault, as far as can be told."""
+    cell: str
+    cls: str
+    seen_at: str
+    """The first module whose output is wrong: the same, or a child that was given wrong inputs."""
+    call: int
+    error: float
+    truth_error: float
+    why: str
+
+
+@dataclass(frozen=True)
+class Level:
+    """The outcome of one level."""
+
+    status: Status
+    max_error: float = 0.0
+    truth_error: float = 0.0
+    worst: tuple[Worst, ...] = ()
+    compared: int = 0
+    modes: Mapping[str, Status] = field(default_factory=dict)
+    first: Divergence | None = None
+    not_proven: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    message: str = ""
+    """Of a crash: the runtime's own words."""
+    where: str = ""
+    """``file:line`` of the generated source, where the runtime named it."""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The outcome by level; ``to_json`` is the ``verification`` of report.json."""
+
+    forward: Level = Level("not run")
+    gradient: Level = Level("not run")
+    step: Level = Level("not run")
+    train: Level = Level("not run")
+
+    @property
+    def status(self) -> Status:
+        """The gravest status of the levels that ran."""
+        return worst_status([s for name in LEVELS if (s := getattr(self, name).status) != "not run"] or ["not run"])
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; infinite and undefined errors become None, which JSON can hold."""
+        data: dict[str, Any] = _plain(asdict(self))
+        return data
+
+
+def worst_status(statuses: list[Status]) -> Status:
+    """The gravest of several."""
+    return max(statuses, key=SEVERITY.index)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_plain(v) for v in value]
+    if isinstance(value, float) and not abs(value) < float("inf"):
+        return None
+    return value

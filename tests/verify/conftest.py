@@ -1,0 +1,8 @@
+"""Ports are made once a session and only read; a test that edits one makes its own."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
