@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 from ms_port.ir.program import ModuleInstance, Program
-from ms_port.opmap import OpMap, Row
+from ms_port.ir.values import Literal
+from ms_port.opmap import NoLowering, OpMap, Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,28 +54,24 @@ def _mapped(program: Program, opmap: OpMap, path: str) -> tuple[str | None, str]
     if module is None:
         return path, "same"
     row = row_of(program, opmap, module.cls)
-    for rule in _weights(opmap, row, module) if row is not None else ():
-        if rule.torch == name or ("*" in rule.torch and fnmatchcase(name, rule.torch)):
-            if rule.mindspore is None:
-                return None, "drop"
-            renamed = (
-                rule.mindspore.replace("*", name[len(rule.torch.split("*")[0]) :])
-                if "*" in rule.torch
-                else rule.mindspore
-            )
-            return f"{owner}.{renamed}" if owner else renamed, rule.rule
-    return path, "same"
+    if row is None:
+        return path, "same"
+    try:
+        rule = _instance_row(opmap, row, module).weight(name)
+    except KeyError:
+        return path, "same"
+    if rule.mindspore is None:
+        return None, "drop"
+    return f"{owner}.{rule.mindspore}" if owner else rule.mindspore, rule.rule
 
 
-def _weights(opmap: OpMap, row: Row, module: ModuleInstance):  # type: ignore[no-untyped-def]
-    from ms_port.ir.values import Literal
-    from ms_port.opmap import NoLowering
-
+def _instance_row(opmap: OpMap, row: Row, module: ModuleInstance) -> Row:
+    """The row with the weights of the variant that the instance takes."""
     attributes = {k: v.value for k, v in module.attributes if isinstance(v, Literal)}
     try:
-        return opmap.from_instance(row.api, attributes).row.weights
+        return opmap.from_instance(row.api, attributes).row
     except NoLowering:
-        return row.weights
+        return row
 
 
 def row_of(program: Program, opmap: OpMap, cls: str) -> Row | None:

@@ -53,6 +53,10 @@ class Facts:
     """nid of a Name or Attribute that never ran -> what it resolves to by name alone."""
 
 
+EMPTY_FACTS = Facts(0, {}, {}, {}, {}, {})
+"""Of functions that a pass made."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class FunctionDef:
     """A function, method or property getter as a statement tree."""

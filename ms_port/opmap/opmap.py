@@ -168,6 +168,8 @@ class OpMap:
         Raises NoLowering where a value is no literal.
         """
         row = self._known(api)
+        while row.same_as:
+            row = self._known(row.same_as)
         keywords: list[tuple[str, Argument]] = []
         positional: list[Argument] = []
         for parameter in row.overloads[0].signature:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ms_port.verify.verdict import LEVELS, Divergence, Level, Status, Verdict, Worst
@@ -19,3 +21,13 @@ def __getattr__(name: str) -> Any:
 
         return getattr(run, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class _Callable(ModuleType):
+    """``ms_port.verify(out)`` runs ``ms_port.verify.verify(out)``."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.verify(*args, **kwargs)
+
+
+sys.modules[__name__].__class__ = _Callable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -129,4 +129,6 @@ def tensors(value: Any) -> list[torch.Tensor]:
         return [t for v in value.values() for t in tensors(v)]
     if isinstance(value, tuple | list):
         return [t for v in value for t in tensors(v)]
+    if is_dataclass(value):
+        return [t for f in fields(value) for t in tensors(getattr(value, f.name))]
     return []

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ms_port.ir.flags import Flag, Place
-from ms_port.ir.program import CellDef, Drop, FunctionDef, Program, Stub
+from ms_port.ir.program import EMPTY_FACTS, CellDef, Drop, FunctionDef, Program, Stub
 from ms_port.ir.tree import expression
 from ms_port.opmap import OpMap
 from ms_port.passes.lowering.base_layers import is_base_forward
 from ms_port.passes.lowering.configs import argument_value, given_arguments
 from ms_port.passes.lowering.functions import lower_function, unsupported_function
-from ms_port.passes.lowering.held import EMPTY_FACTS, container_base, held_init, held_module
+from ms_port.passes.lowering.held import container_base, held_init, held_module
 from ms_port.passes.lowering.scope import Untranslatable, Work
 
 __all__ = ["Stub", "lower_program"]

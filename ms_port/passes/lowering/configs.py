@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 
-from ms_port.ir.program import FunctionDef, ModuleInstance
-from ms_port.ir.tree import literal, nid
-from ms_port.ir.values import ClassValue, FunctionValue, Literal, ObjectValue, PartialValue, Value
-from ms_port.opmap import Argument, NoLowering
+from ms_port.ir.flags import Place
+from ms_port.ir.program import EMPTY_FACTS, FunctionDef, ModuleInstance
+from ms_port.ir.tree import literal, nid, statement
+from ms_port.ir.values import ClassValue, FunctionValue, Literal, ObjectValue, PartialValue, TensorValue, Value
+from ms_port.opmap import Argument, Call, NoLowering
 from ms_port.passes.lowering.scope import Untranslatable, Work, mark_functions
 
 
@@ -28,6 +30,8 @@ def argument_value(work: Work, value: Value) -> ast.expr:
             return _class_value(work, name, ())
         case PartialValue(func=ClassValue(name=name, is_module=True), args=(), keywords=pairs):
             return _class_value(work, name, pairs)
+        case PartialValue(func=FunctionValue(torch=True) as func, args=(), keywords=pairs):
+            return named_partial(work, func, pairs)
     raise Untranslatable(ast.Pass(), f"{value} as an argument")
 
 
@@ -45,6 +49,31 @@ def _class_value(work: Work, name: str, pairs: tuple[tuple[str, Value], ...]) ->
         raise Untranslatable(ast.Pass(), str(error)) from error
     work.op_functions |= lowering.functions
     return mark_functions(lowering.expression, lowering.functions)
+
+
+def named_partial(work: Work, func: FunctionValue, keywords: tuple[tuple[str, Value], ...]) -> ast.expr:
+    """``partial(F.gelu, approximate="tanh")`` as a ``def gelu_tanh(x)``: a partial would stop the gradient."""
+    given = tuple((k, Argument(argument_value(work, v), (v,))) for k, v in keywords)
+    tensor = Argument(ast.Name("x", ast.Load()), (TensorValue((1,), "float32"),))
+    try:
+        lowering = work.opmap.lower(Call(func.name, (tensor,), given))
+    except NoLowering as error:
+        raise Untranslatable(ast.Pass(), str(error)) from error
+    work.op_functions |= lowering.functions
+    made = mark_functions(lowering.expression, lowering.functions)
+    words = [func.name.rpartition(".")[2], *(re.sub(r"\W", "_", str(getattr(v, "value", v))) for _, v in keywords)]
+    name = "_".join(words)
+    definition = statement(f"def {name}(x: Tensor) -> Tensor: pass")
+    assert isinstance(definition, ast.FunctionDef)
+    text = ", ".join([func.name.removeprefix("torch.nn.functional."), *(f"{k}={v}" for k, v in keywords)])
+    key, root = f"partial:{name}", work.program.root_cell
+    place = Place(root.loc.file if root is not None else "?", 0)
+    work.generated[key] = FunctionDef(
+        key, name, definition, (ast.Return(made),), EMPTY_FACTS, place, docstring=f"{text}."
+    )
+    result = ast.Name(name, ast.Load())
+    result.callees = (key,)  # type: ignore[attr-defined]
+    return result
 
 
 def given_arguments(module: ModuleInstance, init: FunctionDef) -> dict[str, Value]:

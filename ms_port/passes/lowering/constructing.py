@@ -83,6 +83,8 @@ def construct_cell(scope: Scope, node: ast.Call, facts: Sequence[CallFact], name
     work = scope.work
     if name in work.held:
         raise Untranslatable(node, f"{name} is built from what its instances hold")
+    if any(f.opaque for f in facts):
+        raise Untranslatable(node, f"the constructor of {name} can't be followed")
     keys = {f.entered for f in facts if f.entered is not None}
     work.cells.add(name)
     for key in sorted(keys):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from ms_port.ir.program import CallFact, FunctionDef, LedgerEntry
+from ms_port.ir.program import EMPTY_FACTS, CallFact, FunctionDef, LedgerEntry
 from ms_port.ir.tree import literal
 from ms_port.ir.values import (
     DictValue,
@@ -19,7 +19,6 @@ from ms_port.ir.values import (
     holds_tensor,
 )
 from ms_port.opmap import Argument, Call, NoLowering
-from ms_port.passes.lowering.held import EMPTY_FACTS
 from ms_port.passes.lowering.scope import Scope, Untranslatable, dtype_expression
 
 _BINARY = {

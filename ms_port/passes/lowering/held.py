@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ms_port.ir.flags import Flag, Place
-from ms_port.ir.program import Facts, FunctionDef, ModuleInstance, Program, Stub
+from ms_port.ir.program import EMPTY_FACTS, FunctionDef, ModuleInstance, Program, Stub
 from ms_port.ir.tree import copy, expression, literal
-from ms_port.ir.values import Literal, ModuleValue
+from ms_port.ir.values import ClassValue, FunctionValue, Literal, ModuleValue, PartialValue
 from ms_port.opmap import NoLowering
 from ms_port.passes.lowering.configs import argument_value, given_arguments
 from ms_port.passes.lowering.scope import Scope, Untranslatable, Work, mark_functions
@@ -20,7 +21,6 @@ _CONTAINERS = {
     "torch.nn.ModuleList": "nn.CellList",
     "torch.nn.ModuleDict": "nn.CellDict",
 }
-EMPTY_FACTS = Facts(0, {}, {}, {}, {}, {})
 
 
 def held_statements(
@@ -54,12 +54,14 @@ def _held(work: Work, path: str, name: str) -> ast.stmt | None:
         work.allocated.add((module.cls, name))
         return _tensor_statement(work.program, full, name)
     value = dict(module.attributes).get(name)
-    if isinstance(value, Literal) and name in work.graph_reads and not module.is_torch:
-        try:
-            return _assignment(name, literal(value.value))
-        except ValueError:
-            return None
-    return None
+    if value is None or name not in work.graph_reads or module.is_torch:
+        return None
+    if not isinstance(value, Literal | ClassValue | FunctionValue | PartialValue):
+        return None
+    try:
+        return _assignment(name, argument_value(work, value))
+    except (ValueError, Untranslatable):
+        return None
 
 
 def _assignment(name: str, value: ast.expr) -> ast.stmt:
@@ -216,6 +218,8 @@ def held_init(work: Work, cls: str) -> FunctionDef:
     held = held_class(work, cls)
     cell = work.program.cells[cls]
     body = [ast.parse("super().__init__()").body[0], *held.body]
+    if cls == work.program.root:
+        body += _ties(work)
     arguments = ast.arguments(
         posonlyargs=[],
         args=[ast.arg("self"), *(ast.arg(name) for name in held.parameters)],
@@ -237,6 +241,32 @@ def held_init(work: Work, cls: str) -> FunctionDef:
         kind="method",
         during_init=True,
     )
+
+
+def _ties(work: Work) -> list[ast.stmt]:
+    """Parameters that are one: ``self.decoder.weight = self.embeddings.weight``."""
+    return [
+        ast.Assign([_path(work, path, ast.Store())], _path(work, tensor.tied_to, ast.Load()), lineno=0)
+        for path, tensor in work.program.parameters.items()
+        if tensor.tied_to is not None and path.rpartition(".")[0] != tensor.tied_to.rpartition(".")[0]
+    ]
+
+
+def _path(work: Work, path: str, context: ast.expr_context) -> ast.expr:
+    """``self.a[0].weight`` for ``a.0.weight``, the last name in MindSpore's words."""
+    owner, _, name = path.rpartition(".")
+    row = work.opmap.row(work.program.modules[owner].cls) if owner in work.program.modules else None
+    renamed = None
+    if row is not None:
+        with suppress(KeyError):
+            renamed = row.weight(name).mindspore
+    made: ast.expr = ast.Name("self", ast.Load())
+    for part in owner.split(".") if owner else ():
+        if part.isdigit():
+            made = ast.Subscript(made, literal(int(part)), ast.Load())
+        else:
+            made = ast.Attribute(made, part, ast.Load())
+    return ast.Attribute(made, renamed or name, context)
 
 
 def _instance_body(work: Work, module: ModuleInstance) -> dict[str, ast.stmt]:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-import re
 
-from ms_port.ir.flags import Place
-from ms_port.ir.program import FunctionDef
 from ms_port.ir.tree import copy, expression, literal, statement
 from ms_port.ir.values import (
     ClassValue,
@@ -19,10 +16,10 @@ from ms_port.ir.values import (
     PackageValue,
     PartialValue,
     SequenceValue,
-    TensorValue,
     Value,
 )
-from ms_port.opmap import Argument, Call, NoLowering
+from ms_port.opmap import Argument, NoLowering
+from ms_port.passes.lowering.configs import named_partial
 from ms_port.passes.lowering.scope import (
     Scope,
     Untranslatable,
@@ -220,36 +217,8 @@ def _partial(scope: Scope, node: ast.AST, func: Value, keywords: tuple[tuple[str
             raise Untranslatable(node, str(error)) from error
         return scope.use(lowering)
     if isinstance(func, FunctionValue) and func.torch:
-        return _named_partial(scope, node, func, keywords)
+        return named_partial(scope.work, func, keywords)
     raise Untranslatable(node, "a functools.partial over a function loses its gradient in GRAPH_MODE")
-
-
-def _named_partial(
-    scope: Scope, node: ast.AST, func: FunctionValue, keywords: tuple[tuple[str, Value], ...]
-) -> ast.expr:
-    """``partial(F.gelu, approximate="tanh")`` as a ``def gelu_tanh(x)``: a partial would stop the gradient."""
-    from ms_port.passes.lowering.held import EMPTY_FACTS
-
-    given = tuple((k, Argument(of_value(scope, node, v), (v,))) for k, v in keywords)
-    tensor = Argument(ast.Name("x", ast.Load()), (TensorValue((1,), "float32"),))
-    try:
-        lowering = scope.work.opmap.lower(Call(func.name, (tensor,), given))
-    except NoLowering as error:
-        raise Untranslatable(node, str(error)) from error
-    expression_of = scope.use(lowering)
-    words = [func.name.rpartition(".")[2], *(re.sub(r"\W", "_", str(getattr(v, "value", v))) for _, v in keywords)]
-    name = "_".join(words)
-    definition = statement(f"def {name}(x: Tensor) -> Tensor: pass")
-    assert isinstance(definition, ast.FunctionDef)
-    text = ", ".join([func.name.removeprefix("torch.nn.functional."), *(f"{k}={v}" for k, v in keywords)])
-    key = f"partial:{name}"
-    scope.work.generated[key] = FunctionDef(
-        key, name, definition, (ast.Return(expression_of),), EMPTY_FACTS, Place(scope.function.loc.file, 0),
-        docstring=text + ".",
-    )  # fmt: skip
-    result = ast.Name(name, ast.Load())
-    result.callees = (key,)  # type: ignore[attr-defined]
-    return result
 
 
 def scope_lower(scope: Scope, node: ast.expr) -> ast.expr:

@@ -77,7 +77,7 @@ class UNet(nn.Cell):
         for down in self.downs:
             skips.append(x)
             x = down(x)
-        for up, skip in zip(self.ups, reversed(skips)):
+        for up, skip in zip(self.ups, skips[::-1]):
             x = up(x, skip)
         return self.head(x)
 
