@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ms_port.capture import Recording
 from ms_port.capture.lift import lift
+from ms_port.collection import collection_paused
 from ms_port.ir.program import Program
 from ms_port.opmap import OpMap
 from ms_port.passes.finish import finish
@@ -35,6 +36,11 @@ class Options:
 
 def translate(recording: Recording, opmap: OpMap, options: Options) -> Program:
     """Run every pass. Raises Untranslatable only where the root itself has no source."""
+    with collection_paused():
+        return _translate(recording, opmap, options)
+
+
+def _translate(recording: Recording, opmap: OpMap, options: Options) -> Program:
     program = lift(recording, options.name)
     _dump(options, "capture", program)
     passes: tuple[tuple[str, Callable[[Program], Program]], ...] = (

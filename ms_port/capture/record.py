@@ -27,6 +27,7 @@ from ms_port.capture.recording import Activation, Mode, ModuleArguments, Recordi
 from ms_port.capture.replay import Replay
 from ms_port.capture.torch_mode import TorchTrace
 from ms_port.capture.user_code import COMPREHENSIONS, Executed, UserCode, run_observed
+from ms_port.collection import collection_paused
 
 _ATTEMPTS = 3
 """How often the forward passes are recorded at most: again where they meet code that was not known before."""
@@ -46,7 +47,8 @@ def record(
     user's functions, the model's attributes and the random generators are left as one call of the factory leaves them.
     Raises CaptureError for faults of the factory, of the inputs, or of ``forward``.
     """
-    return _Session(target, inputs, dict(arguments or {}), UserCode(opaque)).run()
+    with collection_paused():
+        return _Session(target, inputs, dict(arguments or {}), UserCode(opaque)).run()
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import subprocess
-import sys
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from jinja2 import StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
+from ruff.__main__ import find_ruff_bin
 
 from ms_port.emit.configs import config_source
 from ms_port.emit.imports import import_block
@@ -201,7 +201,7 @@ def _render(template: str, **values: object) -> str:
 
 def _format(paths: Sequence[Path]) -> None:
     """ruff sorts the imports and lays the code out."""
-    ruff = [sys.executable, "-m", "ruff"]
+    ruff = [find_ruff_bin()]
     files = [str(p) for p in paths]
     common = ["--isolated", "--line-length", "120", "--quiet"]
     subprocess.run([*ruff, "check", "--fix", "--select", "I", *common, *files], check=False, capture_output=True)

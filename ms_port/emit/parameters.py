@@ -32,8 +32,9 @@ class CellPath:
 def parameter_rows(program: Program, opmap: OpMap) -> Iterator[ParameterRow]:
     """Every tensor of torch's state, and non-persistent buffers that the port keeps as Parameters."""
     owners: dict[str, str | None] = {}
+    variants: dict[str, Row] = {}
     for path, tensor in program.parameters.items():
-        name, rule = _mapped(program, opmap, path)
+        name, rule = _mapped(program, opmap, path, variants)
         if tensor.kind.startswith("buffer (not") and not _is_loaded(program, path):
             continue
         if name is not None and tensor.tied_to is not None:
@@ -48,7 +49,7 @@ def _is_loaded(program: Program, path: str) -> bool:
     return path in program.loaded_buffers
 
 
-def _mapped(program: Program, opmap: OpMap, path: str) -> tuple[str | None, str]:
+def _mapped(program: Program, opmap: OpMap, path: str, variants: dict[str, Row]) -> tuple[str | None, str]:
     owner, _, name = path.rpartition(".")
     module = program.modules.get(owner)
     if module is None:
@@ -57,7 +58,10 @@ def _mapped(program: Program, opmap: OpMap, path: str) -> tuple[str | None, str]
     if row is None:
         return path, "same"
     try:
-        rule = _instance_row(opmap, row, module).weight(name)
+        key = f"{module.cls} {sorted(module.attributes, key=lambda pair: pair[0])}"
+        if key not in variants:
+            variants[key] = _instance_row(opmap, row, module)
+        rule = variants[key].weight(name)
     except KeyError:
         return path, "same"
     if rule.mindspore is None:
