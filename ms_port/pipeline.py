@@ -14,6 +14,7 @@ from ms_port.passes.finish import finish
 from ms_port.passes.functionalize import functionalize
 from ms_port.passes.ledger import check_ledger
 from ms_port.passes.lowering import lower_program
+from ms_port.passes.name import unique_names
 from ms_port.passes.prune import prune
 from ms_port.passes.randomness import own_draws
 from ms_port.passes.reach import keep_reached
@@ -44,6 +45,7 @@ def _translate(recording: Recording, opmap: OpMap, options: Options) -> Program:
     program = lift(recording, options.name)
     _dump(options, "capture", program)
     passes: tuple[tuple[str, Callable[[Program], Program]], ...] = (
+        ("name", unique_names),
         ("prune", prune),
         ("functionalize", functionalize),
         ("lower", lambda p: lower_program(p, opmap, options.freeze)),
@@ -59,7 +61,7 @@ def _translate(recording: Recording, opmap: OpMap, options: Options) -> Program:
     return program
 
 
-STAGES = ("capture", "prune", "functionalize", "lower", "ledger", "signatures", "reach", "draws", "finish")
+STAGES = ("capture", "name", "prune", "functionalize", "lower", "ledger", "signatures", "reach", "draws", "finish")
 
 
 def _dump(options: Options, stage: str, program: Program) -> None:

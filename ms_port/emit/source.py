@@ -45,10 +45,15 @@ def _statement(statement: ast.stmt, comments: Mapping[int, tuple[str, ...]]) -> 
         case ast.If():
             return _if(statement, comments)
         case ast.For(target=target, iter=iterated, body=body):
-            return f"for {_bare(target)} in {unparse(iterated)}:\n{_indented(body, comments)}"
+            text = f"for {_bare(target)} in {unparse(iterated)}:\n{_indented(body, comments)}"
+            return text + _loop_else(statement.orelse, comments)
         case ast.While(test=test, body=body):
-            return f"while {unparse(test)}:\n{_indented(body, comments)}"
+            return f"while {unparse(test)}:\n{_indented(body, comments)}" + _loop_else(statement.orelse, comments)
     return unparse(statement)
+
+
+def _loop_else(orelse: Sequence[ast.stmt], comments: Mapping[int, tuple[str, ...]]) -> str:
+    return f"\nelse:\n{_indented(orelse, comments)}" if orelse else ""
 
 
 def _bare(node: ast.expr) -> str:

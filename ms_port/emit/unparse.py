@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from typing import Any
 
@@ -12,7 +13,7 @@ _Base: Any = ast._Unparser  # type: ignore[attr-defined]  # the class behind ast
 class _Unparser(_Base):  # type: ignore[misc]
     def visit_Constant(self, node: ast.Constant) -> None:
         text = getattr(node, "text", None)
-        if isinstance(node.value, int | float) and not isinstance(node.value, bool):
+        if isinstance(node.value, int | float) and not isinstance(node.value, bool) and math.isfinite(node.value):
             self.write(text or re.sub(r"e([+-]?)0+(\d)", r"e\1\2", repr(node.value)))
             return
         super().visit_Constant(node)
@@ -43,7 +44,9 @@ class _Unparser(_Base):  # type: ignore[misc]
 
     def visit_BinOp(self, node: ast.BinOp) -> None:
         left, right = _was_parenthesized(node, node.left, True), _was_parenthesized(node, node.right, False)
-        negative_power = isinstance(node.op, ast.Pow) and isinstance(node.right, ast.UnaryOp)
+        negative_power = (
+            isinstance(node.op, ast.Pow) and isinstance(node.right, ast.UnaryOp) and isinstance(node.right.op, ast.USub)
+        )
         if not (left or right or negative_power):
             super().visit_BinOp(node)
             return
@@ -55,7 +58,7 @@ class _Unparser(_Base):  # type: ignore[misc]
             base = precedence if own in self.binop_rassoc else precedence.next()
             if negative_power:
                 assert isinstance(node.right, ast.UnaryOp)
-                self.write("-" if isinstance(node.right.op, ast.USub) else "")
+                self.write("-")
                 self._operand(node.right.operand, False, base)
             else:
                 self._operand(node.right, right, base)

@@ -106,6 +106,8 @@ def _is_dead(statement: ast.stmt, read: set[str], kept: frozenset[str], host: bo
     parts = [part for target in targets for part in (target.elts if isinstance(target, ast.Tuple) else [target])]
     if host and value is not None and not _is_pure(value):
         return False
+    if not host and value is not None and _calls_cell(value):
+        return False  # a cell may keep statistics
     for part in parts:
         if isinstance(part, ast.Name):
             if part.id in read:
@@ -117,6 +119,14 @@ def _is_dead(statement: ast.stmt, read: set[str], kept: frozenset[str], host: bo
         else:
             return False
     return True
+
+
+def _calls_cell(value: ast.expr) -> bool:
+    """Whether a child of the cell is called: ``self.bn(x)``, ``layer(x)`` of a loop is not told apart and stays."""
+    return any(
+        isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and ast.unparse(n.func).startswith("self.")
+        for n in ast.walk(value)
+    )
 
 
 def _is_pure(value: ast.expr) -> bool:

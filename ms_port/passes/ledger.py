@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ms_port.ir.flags import Flag
@@ -38,15 +39,30 @@ def check_ledger(program: Program) -> Program:
 
 
 def _kept_lines(program: Program) -> dict[str, set[int]]:
-    """Function -> lines of its source that stand in the port."""
+    """Function -> lines of its source that stand in the port; of a compound statement only its header counts."""
     lines: dict[str, set[int]] = defaultdict(set)
     for function in all_functions(program):
-        for statement in function.body:
-            for node in ast.walk(statement):
+        _add_lines(function.body, lines[function.key])
+    return lines
+
+
+def _add_lines(statements: Sequence[ast.stmt], lines: set[int]) -> None:
+    for statement in statements:
+        parts: list[ast.AST] = [statement]
+        if isinstance(statement, ast.If | ast.While):
+            parts = [statement.test]
+        elif isinstance(statement, ast.For):
+            parts = [statement.target, statement.iter]
+        elif isinstance(statement, ast.FunctionDef):
+            parts = []
+        for inner in (getattr(statement, name, None) for name in ("body", "orelse")):
+            if inner:
+                _add_lines(inner, lines)
+        for part in parts:
+            for node in ast.walk(part):
                 first = getattr(node, "lineno", None)
                 if first is not None:
-                    lines[function.key] |= set(range(first, (getattr(node, "end_lineno", None) or first) + 1))
-    return lines
+                    lines |= set(range(first, (getattr(node, "end_lineno", None) or first) + 1))
 
 
 def _needed(program: Program) -> list[LedgerEntry]:

@@ -11,7 +11,16 @@ from dataclasses import replace
 
 from ms_port.ir.program import Drop, FunctionDef, Program, SourceLoc
 from ms_port.ir.tree import copy, nid
-from ms_port.ir.values import FunctionValue, Literal, TensorValue, Value, holds_tensor
+from ms_port.ir.values import (
+    DictValue,
+    FunctionValue,
+    Literal,
+    ModuleValue,
+    SequenceValue,
+    TensorValue,
+    Value,
+    holds_tensor,
+)
 from ms_port.passes.lowering.scope import truth
 from ms_port.passes.rewrite import map_functions
 
@@ -115,10 +124,18 @@ class _Prune(ast.NodeTransformer):
         callee = facts[0].callee
         if isinstance(callee, FunctionValue):
             module = callee.name.partition(":")[0].partition(".")[0]
-            if module in ("logging", "warnings", "builtins"):
+            if module in ("logging", "warnings") or callee.name == "builtins.print":
                 return True
-            return callee.name.partition(".")[0] not in ("list", "dict", "set") and facts[0].result == Literal(None)
+            return facts[0].entered is not None and not self._may_change(value)
         return False
+
+    def _may_change(self, call: ast.Call) -> bool:
+        """Whether a helper gets a container or a module that it could change."""
+        operands = [*call.args, *(k.value for k in call.keywords)]
+        values = [v for o in operands for v in self._facts.values.get(nid(o), ())]
+        return any(isinstance(v, SequenceValue | DictValue | ModuleValue) for v in values) or any(
+            isinstance(v, Literal) and isinstance(v.value, list | dict) for v in values
+        )
 
     def _drop(self, node: ast.AST, reason: str, quiet: bool = False) -> None:
         if quiet or isinstance(node, ast.Pass):

@@ -23,7 +23,8 @@ def own_draws(program: Program) -> Program:
     drawing = _drawing(program)
     if not drawing:
         return program
-    program = map_functions(program, lambda f: _rewritten(f, drawing) if _touches(f, drawing) else f)
+    taking = {f.key for f in all_functions(program) if f.key in drawing and f.kind != "method"}
+    program = map_functions(program, lambda f: _rewritten(f, drawing, taking) if _touches(f, drawing) else f)
     cells = {key: _with_cells(program, cell, drawing) for key, cell in program.cells.items()}
     names = {name for kinds in drawing.values() for name in kinds}
     return replace(program, cells=cells, op_functions=program.op_functions | names)
@@ -66,7 +67,7 @@ def _free_callees(function: FunctionDef, functions: dict[str, FunctionDef]) -> s
         for n in ast.walk(s)
         if isinstance(n, ast.Call)
         for key in getattr(n, "callees", ())
-        if key in functions and functions[key].owner is None
+        if key in functions and functions[key].kind != "method"
     }
 
 
@@ -74,9 +75,9 @@ def _touches(function: FunctionDef, drawing: dict[str, set[str]]) -> bool:
     return function.key in drawing
 
 
-def _rewritten(function: FunctionDef, drawing: dict[str, set[str]]) -> FunctionDef:
+def _rewritten(function: FunctionDef, drawing: dict[str, set[str]], taking: set[str]) -> FunctionDef:
     is_method = function.kind == "method"
-    visitor = _Own(is_method, drawing)
+    visitor = _Own(is_method, drawing, taking)
     body = tuple(cast(ast.stmt, visitor.visit(s)) for s in function.body)
     node = function.node
     if not is_method:
@@ -88,8 +89,8 @@ def _rewritten(function: FunctionDef, drawing: dict[str, set[str]]) -> FunctionD
 
 
 class _Own(ast.NodeTransformer):
-    def __init__(self, is_method: bool, drawing: dict[str, set[str]]) -> None:
-        self._is_method, self._drawing = is_method, drawing
+    def __init__(self, is_method: bool, drawing: dict[str, set[str]], taking: set[str]) -> None:
+        self._is_method, self._drawing, self._taking = is_method, drawing, taking
 
     def _cell(self, kind: str) -> ast.expr:
         name = attribute_of(kind)
@@ -107,7 +108,7 @@ class _Own(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         for key in getattr(node, "callees", ()):
-            if key in self._drawing and isinstance(node.func, ast.Name):
+            if key in self._drawing and key in self._taking:
                 for kind in sorted(self._drawing[key]):
                     if node.keywords:
                         node.keywords.append(ast.keyword(attribute_of(kind), self._cell(kind)))

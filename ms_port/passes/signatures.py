@@ -114,7 +114,7 @@ def _fixed(program: Program, functions: dict[str, FunctionDef]) -> set[str]:
     fixed |= {f.key for f in functions.values() if f.kind != "function" and f.name in names}
     for call in _calls(program):
         starred = any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords)
-        if starred:
+        if starred or getattr(call, "unbound", False):
             fixed |= set(call.callees)  # type: ignore[attr-defined]
     root = program.root_construct
     if root is not None:

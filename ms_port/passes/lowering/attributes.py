@@ -226,7 +226,9 @@ def _tensor_attribute(scope: Scope, node: ast.Attribute) -> ast.expr:
     if node.attr in ("H", "mH", "real", "imag"):
         raise Untranslatable(node, f"`.{node.attr}` of a tensor")
     if node.attr == "data":
-        return base
+        if scope.host:
+            return base
+        return ast.Call(ast.Attribute(ast.Name("ops", ast.Load()), "stop_gradient", ast.Load()), [base], [])
     constant = constant_of(scope.values(node))
     if constant is None:
         raise Untranslatable(node, f"`.{node.attr}` of a tensor has no counterpart")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from ms_port.ir.program import CallFact, FunctionDef, Program
-from ms_port.ir.values import FunctionValue, Literal, ModuleValue, TensorValue, Value
+import ast
+
+from ms_port.ir.program import FunctionDef, LedgerEntry, Program
+from ms_port.ir.tree import nid
+from ms_port.ir.values import Literal, TensorValue, Value
 
 _OWN_CALLS = {
     "torch.nn.LayerNorm": "layer_norm",
@@ -22,33 +25,48 @@ def is_base_forward(program: Program, cls: str) -> bool:
     """Whether the forward of a class, in every run, is the very call that its torch base would make."""
     base = _torch_base(program, cls)
     forward = _forward(program, cls)
-    if base is None or forward is None:
+    if base is None or forward is None or not forward.facts.activations:
         return False
-    made = [fact for facts in forward.facts.calls.values() for fact in facts if _is_torch(fact)]
-    if not made or len(made) != forward.facts.activations:
+    made = [entry for entry in program.ledger if entry.function == forward.key]
+    if len(made) != forward.facts.activations:
         return False
     inputs = {v.key for values in forward.facts.parameters.values() for v in values if isinstance(v, TensorValue)}
-    owners = [v.path for v in forward.facts.parameters.get("self", ()) if isinstance(v, ModuleValue)]
-    return all(_is_own_call(fact, _OWN_CALLS[base], inputs, [o or "" for o in owners]) for fact in made)
+    returned = _returned(forward)
+    return all(_is_own_call(program, entry, _OWN_CALLS[base], inputs, returned) for entry in made)
 
 
-def _is_torch(fact: CallFact) -> bool:
-    return isinstance(fact.callee, FunctionValue) and fact.callee.torch and bool(fact.torch_calls)
-
-
-def _is_own_call(fact: CallFact, name: str, inputs: set[int], owners: list[str]) -> bool:
-    assert isinstance(fact.callee, FunctionValue)
-    if fact.callee.name.rpartition(".")[2] != name or not fact.args:
+def _is_own_call(program: Program, entry: LedgerEntry, name: str, inputs: set[int], returned: set[int]) -> bool:
+    """The base's function on the input, with all of the layer's tensors and nothing but its own settings."""
+    if entry.api.rpartition(".")[2] != name or not entry.args:
         return False
-    given: list[Value] = [*fact.args, *(v for _, v in fact.kwargs)]
+    if not isinstance(entry.result, TensorValue) or entry.result.key not in returned:
+        return False
+    given: list[Value] = [*entry.args, *(v for _, v in entry.kwargs)]
     first, rest = given[0], given[1:]
     if not (isinstance(first, TensorValue) and first.key in inputs):
         return False
-    return all(isinstance(v, Literal) or (isinstance(v, TensorValue) and _is_owned(v, owners)) for v in rest)
+    tensors = {v.parameter for v in rest if isinstance(v, TensorValue)}
+    owner = next(iter(tensors), None)
+    path = (owner or "").rpartition(".")[0]
+    module = program.modules.get(path)
+    if module is None or owner is None:
+        return name == "gelu" and not rest
+    prefix = f"{path}." if path else ""
+    own = {p for p in program.parameters if p.startswith(prefix) and "." not in p[len(prefix) :]}
+    settings = [v for _, v in module.attributes if isinstance(v, Literal)]
+    plain = [v for v in rest if not isinstance(v, TensorValue)]
+    return tensors == own and all(v == Literal(None) or v in settings for v in plain)
 
 
-def _is_owned(value: TensorValue, owners: list[str]) -> bool:
-    return value.parameter is not None and value.parameter.rpartition(".")[0] in owners
+def _returned(forward: FunctionDef) -> set[int]:
+    """Keys of the tensors that the function returned."""
+    keys = set()
+    for statement in forward.body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Return) and node.value is not None:
+                values = forward.facts.values.get(nid(node.value), ())
+                keys |= {v.key for v in values if isinstance(v, TensorValue)}
+    return keys
 
 
 def layer_base(program: Program, cls: str) -> str | None:

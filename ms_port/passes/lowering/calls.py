@@ -181,6 +181,8 @@ def _super_call(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.
         if name == "__init__":
             return _super_init(scope, node, facts, func)
         if name == "construct":
+            if node.keywords:
+                raise Untranslatable(node, "keywords of a torch layer's forward")
             return ast.Call(func, [lower(scope, a) for a in node.args], [])
         raise Untranslatable(node, f"torch's own `{name}` has no counterpart")
     args, keywords = user_arguments(scope, node, facts)
@@ -336,6 +338,7 @@ def _call_function(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> a
         func.callees = (key,)  # type: ignore[attr-defined]
     call = ast.Call(func, args, keywords)
     call.callees = (key,)  # type: ignore[attr-defined]
+    call.unbound = function.kind == "method"  # type: ignore[attr-defined]
     return call
 
 

@@ -61,8 +61,7 @@ def named_partial(work: Work, func: FunctionValue, keywords: tuple[tuple[str, Va
         raise Untranslatable(ast.Pass(), str(error)) from error
     work.op_functions |= lowering.functions
     made = mark_functions(lowering.expression, lowering.functions)
-    words = [func.name.rpartition(".")[2], *(re.sub(r"\W", "_", str(getattr(v, "value", v))) for _, v in keywords)]
-    name = "_".join(words)
+    name = "_".join([func.name.rpartition(".")[2], *(_word(k, v) for k, v in keywords)])
     definition = statement(f"def {name}(x: Tensor) -> Tensor: pass")
     assert isinstance(definition, ast.FunctionDef)
     text = ", ".join([func.name.removeprefix("torch.nn.functional."), *(f"{k}={v}" for k, v in keywords)])
@@ -74,6 +73,12 @@ def named_partial(work: Work, func: FunctionValue, keywords: tuple[tuple[str, Va
     result = ast.Name(name, ast.Load())
     result.callees = (key,)  # type: ignore[attr-defined]
     return result
+
+
+def _word(key: str, value: Value) -> str:
+    """``approximate="tanh"`` -> ``tanh``; ``beta=2.0`` -> ``beta_2_0``."""
+    plain = getattr(value, "value", value)
+    return re.sub(r"\W", "_", plain if isinstance(plain, str) else f"{key}_{plain}")
 
 
 def given_arguments(module: ModuleInstance, init: FunctionDef) -> dict[str, Value]:

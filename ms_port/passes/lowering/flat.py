@@ -19,6 +19,7 @@ from ms_port.ir.values import (
     holds_tensor,
 )
 from ms_port.opmap import Argument, Call, NoLowering
+from ms_port.passes.lowering.held import parameter_path
 from ms_port.passes.lowering.scope import Scope, Untranslatable, dtype_expression
 
 _BINARY = {
@@ -122,6 +123,8 @@ class _Flat:
             entries = [self._scope.work.program.ledger[i] for i in self._fact.torch_calls]
             needed = _needed(entries, self._fact.result)
             lines: list[ast.stmt] = []
+            if any(e.writes for e in entries):
+                raise Untranslatable(self._node, "it writes a tensor in place")
             for number, entry in enumerate(e for e in entries if e.index in needed):
                 made = self._lower(entry)
                 name = f"t{number}"
@@ -169,6 +172,10 @@ class _Flat:
             if operator is not None:
                 return operator
             raise Untranslatable(self._node, str(error)) from error
+        if lowering.random is not None:
+            raise Untranslatable(self._node, f"{entry.api} draws random numbers")
+        for note in lowering.notes:
+            self._scope.flag(self._node, note.rule, note.message, "", api)
         return self._scope.use(lowering)
 
     def _expression(self, value: Value) -> ast.expr:
@@ -192,30 +199,28 @@ class _Flat:
         if key in self._names:
             return self._names[key]
         if key in self._outside:
-            name, made = self._outside[key]
-            self.inputs[name] = made
-            self._names[key] = ast.Name(name, ast.Load())
-            return self._names[key]
-        if value.parameter is not None and (made_path := self._own_parameter(value.parameter)) is not None:
-            name = value.parameter.rpartition(".")[2]
-            self.inputs[name] = made_path
-            self._names[key] = ast.Name(name, ast.Load())
-            return self._names[key]
+            return self._take(key, *self._outside[key])
+        if value.parameter is not None and (made := self._own_parameter(value.parameter)) is not None:
+            return self._take(key, value.parameter.rpartition(".")[2], made)
         raise Untranslatable(self._node, f"a tensor {value} comes from elsewhere")
+
+    def _take(self, key: int, name: str, made: ast.expr) -> ast.expr:
+        """Make a tensor from outside a parameter of the flat function, under a name of its own."""
+        unique, number = name, 2
+        while unique in self.inputs and ast.dump(self.inputs[unique]) != ast.dump(made):
+            unique, number = f"{name}_{number}", number + 1
+        self.inputs[unique] = made
+        self._names[key] = ast.Name(unique, ast.Load())
+        return self._names[key]
 
     def _own_parameter(self, path: str) -> ast.expr | None:
         owners = self._scope.facts.parameters.get("self", ())
         owner = next((o for o in owners if isinstance(o, ModuleValue) and o.path is not None), None)
         if owner is None or not path.startswith(owner.path + "." if owner.path else ""):
             return None
-        made: ast.expr = ast.Name("self", ast.Load())
-        for part in path[len(owner.path or "") :].lstrip(".").split("."):
-            made = (
-                ast.Subscript(made, literal(int(part)), ast.Load())
-                if part.isdigit()
-                else ast.Attribute(made, part, ast.Load())
-            )
-        return made
+        if len({o.path for o in owners if isinstance(o, ModuleValue)}) > 1 and owner.path is None:
+            return None
+        return parameter_path(self._scope.work, path, (owner.path or "").count(".") + bool(owner.path), ast.Load())
 
 
 def _needed(entries: Sequence[LedgerEntry], result: Value) -> set[int]:

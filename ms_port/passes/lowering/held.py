@@ -246,14 +246,16 @@ def held_init(work: Work, cls: str) -> FunctionDef:
 def _ties(work: Work) -> list[ast.stmt]:
     """Parameters that are one: ``self.decoder.weight = self.embeddings.weight``."""
     return [
-        ast.Assign([_path(work, path, ast.Store())], _path(work, tensor.tied_to, ast.Load()), lineno=0)
+        ast.Assign(
+            [parameter_path(work, path, 0, ast.Store())], parameter_path(work, tensor.tied_to, 0, ast.Load()), lineno=0
+        )
         for path, tensor in work.program.parameters.items()
         if tensor.tied_to is not None and path.rpartition(".")[0] != tensor.tied_to.rpartition(".")[0]
     ]
 
 
-def _path(work: Work, path: str, context: ast.expr_context) -> ast.expr:
-    """``self.a[0].weight`` for ``a.0.weight``, the last name in MindSpore's words."""
+def parameter_path(work: Work, path: str, skip: int, context: ast.expr_context) -> ast.expr:
+    """``self.a[0].weight`` for ``a.0.weight``, the last name in MindSpore's words; ``skip`` parts lead to self."""
     owner, _, name = path.rpartition(".")
     row = work.opmap.row(work.program.modules[owner].cls) if owner in work.program.modules else None
     renamed = None
@@ -261,7 +263,7 @@ def _path(work: Work, path: str, context: ast.expr_context) -> ast.expr:
         with suppress(KeyError):
             renamed = row.weight(name).mindspore
     made: ast.expr = ast.Name("self", ast.Load())
-    for part in owner.split(".") if owner else ():
+    for part in owner.split(".")[skip:] if owner else ():
         if part.isdigit():
             made = ast.Subscript(made, literal(int(part)), ast.Load())
         else:

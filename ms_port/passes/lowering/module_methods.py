@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from ms_port.ir.program import CallFact
-from ms_port.ir.tree import literal
+from ms_port.ir.tree import expression, literal
 from ms_port.ir.values import FunctionValue, Literal, ModuleValue
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.scope import Scope, Untranslatable
@@ -20,6 +20,8 @@ _ITERATORS = {
     "named_parameters": ("parameters_and_names", False),
     "named_children": ("name_cells().items", False),
 }
+_CASTS = frozenset("half double bfloat16 requires_grad_".split())
+"""Left out with a flag: the port's cells keep float32 and train what they hold."""
 _NOTHING = frozenset("to cuda cpu float half double bfloat16 requires_grad_ contiguous share_memory".split())
 
 
@@ -35,7 +37,7 @@ def lower_module_method(scope: Scope, node: ast.Call, facts: Sequence[CallFact],
             return _register_parameter(scope, node, facts)
         case "add_module" | "register_module":
             return _add_module(scope, node, callee)
-        case "forward":
+        case "forward" if not node.keywords:
             return ast.Call(lower(scope, node.func.value), [lower(scope, a) for a in node.args], _keywords(scope, node))
         case "items" | "values" if not scope.host and ast.unparse(node.func.value) == "self":
             # a cell that is a CellDict can't be called in GRAPH_MODE: the port's class keeps its children beside it
@@ -46,6 +48,14 @@ def lower_module_method(scope: Scope, node: ast.Call, facts: Sequence[CallFact],
         case "train" | "eval" if scope.host:
             training = literal(name == "train") if not node.args else lower(scope, node.args[0])
             return ast.Call(ast.Attribute(lower(scope, node.func.value), "set_train", ast.Load()), [training], [])
+        case _ if name in _CASTS:
+            scope.flag(
+                node,
+                "MSP505",
+                f"`.{name}()` of a module is not taken over: the port's parameters are float32 and trainable",
+                "Cast or freeze them after the cell is built.",
+            )
+            return lower(scope, node.func.value)
         case _ if name in _NOTHING:
             return lower(scope, node.func.value)
         case _ if name in _SAME:
@@ -57,9 +67,17 @@ def lower_module_method(scope: Scope, node: ast.Call, facts: Sequence[CallFact],
             for part in method.split("()."):
                 base = ast.Call(ast.Attribute(base, part, ast.Load()), [], [])
             call = base
-            call.pairs = pairs  # type: ignore[attr-defined]
-            return call
+            return _cells_only(call) if pairs else call
     raise Untranslatable(node, f"`.{name}()` of a module has no counterpart here")
+
+
+def _cells_only(call: ast.expr) -> ast.expr:
+    """``m.modules()`` as a list; a loop over it unpacks the pairs of ``cells_and_names`` itself (``pairs``)."""
+    listed = expression("[cell for _, cell in __pairs__]")
+    assert isinstance(listed, ast.ListComp)
+    listed.generators[0].iter = call
+    listed.pairs = call  # type: ignore[attr-defined]
+    return listed
 
 
 def _keywords(scope: Scope, node: ast.Call) -> list[ast.keyword]:

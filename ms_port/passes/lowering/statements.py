@@ -167,7 +167,7 @@ def _assign(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
         raise Untranslatable(statement, "a configuration object in the graph")
     if (buffer := _buffer(scope, statement)) is not None:
         return [buffer]
-    value = _detached(scope, statement, _stored_value(scope, statement))
+    value = _detached(scope, statement.value, _stored_value(scope, statement))
     for target in statement.targets:
         for name in names_stored(target):
             scope.poisoned.pop(name, None)
@@ -311,7 +311,9 @@ _MUTATORS = frozenset("append extend insert update add pop remove clear setdefau
 
 def _return(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
     assert isinstance(statement, ast.Return)
-    return [ast.Return(None if statement.value is None else lower(scope, statement.value))]
+    if statement.value is None:
+        return [ast.Return(None)]
+    return [ast.Return(_detached(scope, statement.value, lower(scope, statement.value)))]
 
 
 def _if(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
@@ -355,7 +357,9 @@ def _for(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
         scope.poisoned.pop(name, None)
     iterated = lower(scope, statement.iter)
     new_target = lower(scope, target)
-    if getattr(iterated, "pairs", False):  # `for m in self.modules()` -> `for _, m in self.cells_and_names()`
+    if (pairs := getattr(iterated, "pairs", None)) is not None:
+        # `for m in self.modules()` -> `for _, m in self.cells_and_names()`
+        iterated = pairs
         new_target = ast.Tuple([ast.Name("_", ast.Store()), new_target], ast.Store())
     body = lower_block(scope, statement.body)
     if not body:
@@ -389,28 +393,52 @@ def _with(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
 
 
 def _context(scope: Scope, node: ast.expr) -> str:
-    text = ast.unparse(node)
-    if "autocast" in text:
-        enabled = not any(
-            k.arg == "enabled" and scope.constant(k.value) is not None for k in getattr(node, "keywords", [])
-        )
-        return "autocast" if enabled else "plain"
-    if "no_grad" in text or "inference_mode" in text:
+    """What a ``with`` block does, told by the object that was entered."""
+    values = scope.values(node)
+    cls = getattr(values[0], "cls", "") if values else ast.unparse(node)
+    if "autocast" in cls:
+        enabled = [k.value for k in getattr(node, "keywords", []) if k.arg == "enabled"]
+        off = bool(enabled) and scope.constant(enabled[0]) is not None and ast.unparse(enabled[0]) == "False"
+        return "plain" if off else "autocast"
+    if "no_grad" in cls or "inference_mode" in cls:
         return "no_grad"
-    if "set_grad_enabled" in text and "False" in text:
-        return "no_grad"
+    if "set_grad_enabled" in cls:
+        return _grad_mode(scope, node)
     return "plain"
 
 
-def _detached(scope: Scope, statement: ast.Assign, value: ast.expr) -> ast.expr:
-    if not scope.detaching or scope.host:
+def _grad_mode(scope: Scope, node: ast.expr) -> str:
+    """``set_grad_enabled(flag)``: by the flag where it never varied."""
+    facts = scope.calls(node) if isinstance(node, ast.Call) else ()
+    flags = {f.args[0] for f in facts if f.args}
+    if flags == {Literal(True)}:
+        return "plain"
+    if flags != {Literal(False)}:
+        scope.flag(
+            node,
+            "MSP306",
+            "whether gradients flow here changes while the model runs; the port lets them flow",
+            "Wrap what must not train in ops.stop_gradient.",
+        )
+        return "plain"
+    return "no_grad"
+
+
+def _detached(scope: Scope, source: ast.expr, value: ast.expr) -> ast.expr:
+    """Under ``no_grad`` the value's gradient is cut."""
+    seen = scope.values(source)
+    if not scope.detaching or scope.host or not any(holds_tensor(v) for v in seen):
         return value
-    seen = scope.values(statement.value)
-    if seen and all(isinstance(v, TensorValue) for v in seen):
-        return ast.Call(ast.Attribute(ast.Name("ops", ast.Load()), "stop_gradient", ast.Load()), [value], [])
-    if any(holds_tensor(v) for v in seen):
-        raise Untranslatable(statement, "several tensors bound at once under no_grad")
-    return value
+    if isinstance(value, ast.Tuple):
+        items: list[ast.expr] = [ast.Call(_stop_gradient(), [item], []) for item in value.elts]
+        return ast.Tuple(items, ast.Load())
+    if not all(isinstance(v, TensorValue) for v in seen):
+        raise Untranslatable(source, "several tensors bound at once under no_grad")
+    return ast.Call(_stop_gradient(), [value], [])
+
+
+def _stop_gradient() -> ast.expr:
+    return ast.Attribute(ast.Name("ops", ast.Load()), "stop_gradient", ast.Load())
 
 
 def _assert(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
@@ -448,6 +476,7 @@ def _function_def(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
     within = Scope(scope.work, inner)
     within.host = scope.host
     within.locals |= scope.locals
+    within.baked, within.poisoned = dict(scope.baked), dict(scope.poisoned)
     within.inner = scope.inner | {statement.name}
     body = lower_block(within, inner.body)
     scope.inner.add(statement.name)
