@@ -173,6 +173,8 @@ class Abstractor:
             module = ir.ModuleValue(canonical_class(type(owner)), self._paths.get(id(owner)))
             return ir.FunctionValue(name, torch_own, module)
         if isinstance(value, types.MethodType) and isinstance(value.__func__, types.FunctionType):
+            if isinstance(owner, torch.Tensor) and is_torch_module(value.__func__.__module__):
+                return ir.FunctionValue(f"torch.Tensor.{value.__name__}", torch=True)  # split, norm: written in Python
             return ir.FunctionValue(function_key(value.__func__), is_torch_module(value.__func__.__module__))
         if (api := api_name(value)) is not None and not isinstance(value, type):
             return ir.FunctionValue(api, torch=True)

@@ -6,11 +6,11 @@ import ast
 import linecache
 import re
 import sys
-import textwrap
 import types
 from collections.abc import Iterator
 
 from ms_port.ir.program import SourceLoc
+from ms_port.ir.tree import literal
 
 
 def class_loc(cls: type) -> SourceLoc:
@@ -51,28 +51,49 @@ def class_attributes(cls: type) -> Iterator[ast.stmt]:
         inner = _indent(line) if inner is None and not line.lstrip().startswith((")", '"""')) else inner
         if _indent(line) != inner or not re.match(r"\s*\w+\s*(:[^=]+)?=[^=]", line):
             continue
-        if (statement := _literal_assignment("".join(lines[number : number + 12]))) is not None:
+        for statement in _literal_assignments(cls, "".join(_inner(lines[number : number + 64], inner))):
             statement.lineno = number + 1
             yield statement
+
+
+def _inner(lines: list[str], indent: int | None) -> Iterator[str]:
+    """The lines up to the end of the class body, less its indentation."""
+    for line in lines:
+        if line.strip() and _indent(line) < (indent or 0) and not line.lstrip().startswith((")", "]", "}")):
+            return
+        yield line[indent or 0 :] if line.strip() else "\n"
 
 
 def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _literal_assignment(text: str) -> ast.stmt | None:
-    """The first statement of the text where it assigns a literal."""
-    lines = textwrap.dedent(text).splitlines()
+def _literal_assignments(cls: type, text: str) -> Iterator[ast.stmt]:
+    """What the first statement of the text, and those on its last line, assign: literals, or what comes to one."""
+    lines = text.splitlines()
     for end in range(1, len(lines) + 1):
         try:
-            statement = ast.parse("\n".join(lines[:end])).body[0]
-        except (SyntaxError, IndexError):
+            statements = ast.parse("\n".join(lines[:end])).body
+        except SyntaxError:
             continue
-        if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
-            try:
-                ast.literal_eval(statement.value)
-            except ValueError:
-                return None
-            return statement
+        for statement in statements:
+            match statement:
+                case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                    if (value := _as_literal(statement.value, cls.__dict__.get(name))) is not None:
+                        statement.value = value
+                        yield statement
+        return
+
+
+def _as_literal(node: ast.expr | None, value: object) -> ast.expr | None:
+    """The node if it is a literal, or the literal that it came to."""
+    if node is None:
         return None
-    return None
+    try:
+        ast.literal_eval(node)
+    except (ValueError, TypeError):
+        try:
+            return literal(value) if value is not None else None
+        except (ValueError, TypeError):
+            return None
+    return node

@@ -232,6 +232,7 @@ class _Lift:
                 docstring=inspect.cleandoc(cls.__doc__) if cls.__doc__ and "__doc__" in cls.__dict__ else None,
                 loc=class_loc(cls),
                 instances=tuple(instances.get(cls, ())),
+                class_modules=tuple(k for k, v in cls.__dict__.items() if isinstance(v, torch.nn.Module)),
             )
         return cells
 

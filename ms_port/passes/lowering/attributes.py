@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from ms_port.ir.program import Program
 from ms_port.ir.tree import copy, expression, literal
 from ms_port.ir.values import (
     ClassValue,
@@ -17,6 +18,7 @@ from ms_port.ir.values import (
     Value,
     holds_tensor,
 )
+from ms_port.passes.lowering.held import held_module
 from ms_port.passes.lowering.names import is_foreign, of_value, scope_lower
 from ms_port.passes.lowering.scope import (
     DifferentNames,
@@ -141,6 +143,8 @@ def _cell_attribute(scope: Scope, node: ast.Attribute, bases: tuple[Value, ...],
     if isinstance(value, FunctionValue) and not value.torch:
         _need_method(scope, node, values)
         return ast.Attribute(scope_lower(scope, node.value), node.attr, node.ctx)
+    if isinstance(value, ModuleValue) and (made := _class_module(scope, node, owners, values)) is not None:
+        return made
     lowered = scope_lower(scope, node.value)
     if node.attr == "training":
         return ast.Attribute(lowered, "training", node.ctx)
@@ -154,6 +158,29 @@ def _cell_attribute(scope: Scope, node: ast.Attribute, bases: tuple[Value, ...],
         _note_class_attribute(scope, owner, node.attr)
         _need_property(scope, owner, node.attr)
     return ast.Attribute(lowered, names.pop() or node.attr, node.ctx)
+
+
+def _class_module(scope: Scope, node: ast.Attribute, owners: list[str], values: tuple[Value, ...]) -> ast.expr | None:
+    """A layer that the class body made (``default_act = nn.SiLU()``), made anew where a constructor takes it."""
+    if not scope.host or _is_property(scope, owners, node.attr):
+        return None
+    program = scope.work.program
+    bodies = [name for owner in owners for base in _mro(scope, owner) for name in _class_modules(program, base)]
+    value = values[0]
+    if node.attr not in bodies or not same(values) or not isinstance(value, ModuleValue) or value.path is None:
+        return None
+    if any(path == value.path or path.startswith(f"{value.path}.") for path in _owners_of_tensors(program)):
+        raise Untranslatable(node, f"`{ast.unparse(node)}` is one layer with weights for all instances of the class")
+    return held_module(scope.work, value.path)
+
+
+def _class_modules(program: Program, cls: str) -> tuple[str, ...]:
+    cell = program.cells.get(cls)
+    return cell.class_modules if cell is not None else ()
+
+
+def _owners_of_tensors(program: Program) -> set[str]:
+    return {path.rpartition(".")[0] for path in program.parameters}
 
 
 def _need_method(scope: Scope, node: ast.Attribute, values: tuple[Value, ...]) -> None:

@@ -29,6 +29,9 @@ def lower_builtin(scope: Scope, node: ast.Call, facts: Sequence[CallFact], name:
         return _rebuilt(scope, node, ast.Name("OrderedDict", ast.Load()))
     if short in ("isinstance", "issubclass"):
         return _isinstance(scope, node)
+    if short == "dict" and not scope.host and not node.args and all(k.arg for k in node.keywords):
+        # a cell's call inside `dict(...)` does not compile in GRAPH_MODE
+        return ast.Dict([literal(k.arg) for k in node.keywords], [lower(scope, k.value) for k in node.keywords])
     if short == "getattr":
         return _getattr(scope, node, facts)
     if (short == "float" and _is_tensor_argument(facts)) or (short in ("int", "bool") and _is_tensor_argument(facts)):

@@ -198,6 +198,14 @@ def _generator(scope: Scope, node: ast.expr) -> ast.expr:
     return lower_children(scope, listed)
 
 
+def _set(scope: Scope, node: ast.expr) -> ast.expr:
+    """A set of constants, in the graph a tuple: it is only asked for members."""
+    assert isinstance(node, ast.Set)
+    if scope.host or not all(isinstance(e, ast.Constant) for e in node.elts):
+        return lower_children(scope, node)
+    return ast.Tuple(list(node.elts), ast.Load())
+
+
 def dtype_of(scope: Scope, node: ast.expr) -> DType | None:
     """The element type that an expression evaluated to."""
     values = scope.values(node)
@@ -216,4 +224,5 @@ _HANDLERS: dict[type[ast.expr], Callable[[Scope, ast.expr], ast.expr]] = {
     ast.Compare: _compare,
     ast.NamedExpr: _walrus,
     ast.GeneratorExp: _generator,
+    ast.Set: _set,
 }

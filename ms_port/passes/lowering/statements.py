@@ -9,6 +9,7 @@ from typing import cast
 from ms_port.ir.program import FunctionDef
 from ms_port.ir.tree import copy, is_self_attribute, names_stored, nid
 from ms_port.ir.values import ClassValue, FunctionValue, Literal, ModuleValue, ObjectValue, TensorValue, holds_tensor
+from ms_port.passes.lowering.container_statements import changes_tensors, container_statement, deletion, rebinding
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.held import held_statements
 from ms_port.passes.lowering.names import of_class
@@ -33,6 +34,11 @@ def lower_block(scope: Scope, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
 
 def lower_statement(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
     """One statement as it stands in the output (none, one or several)."""
+    if not scope.host:
+        if (same := container_statement(scope, statement)) is not None:
+            return lower_block(scope, same)
+        if changes_tensors(scope, statement) and (rebound := rebinding(scope, statement)) is not None:
+            return rebound
     handler = _HANDLERS.get(type(statement))
     if handler is None:
         raise Untranslatable(statement, f"a `{type(statement).__name__.lower()}` statement")
@@ -84,6 +90,8 @@ def _instead(scope: Scope, statement: ast.stmt, error: Untranslatable) -> list[a
     if isinstance(statement, ast.Assign | ast.AnnAssign | ast.Expr | ast.Assert):
         value = getattr(statement, "value", None)
         tensors = value is not None and any(holds_tensor(v) for v in scope.values(value))
+        if not scope.host and changes_tensors(scope, statement):
+            raise error
         if not tensors and not _stores_beyond_names(statement):
             scope.poison(names_stored(statement), error.reason)
             scope.drop(statement, error.reason)
@@ -498,6 +506,22 @@ def _try(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
     return lower_block(scope, [*statement.body, *statement.orelse, *statement.finalbody])
 
 
+def _delete(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
+    """``del x`` says nothing to a graph; an item or an attribute that goes is a change that must stay."""
+    assert isinstance(statement, ast.Delete)
+    made: list[ast.stmt] = []
+    for target in statement.targets:
+        if isinstance(target, ast.Name | ast.Tuple):
+            continue
+        if scope.host:
+            made.append(ast.Delete([lower(scope, target)]))
+        elif (rebound := deletion(scope, target)) is not None:
+            made.append(rebound)
+        else:
+            raise Untranslatable(statement, f"`del {ast.unparse(target)}` in the graph")
+    return made
+
+
 _HANDLERS: dict[type[ast.stmt], Callable[[Scope, ast.stmt], list[ast.stmt]]] = {
     ast.Assign: _assign,
     ast.AnnAssign: _annotated,
@@ -519,5 +543,5 @@ _HANDLERS: dict[type[ast.stmt], Callable[[Scope, ast.stmt], list[ast.stmt]]] = {
     ast.ImportFrom: _nothing,
     ast.Global: _nothing,
     ast.Nonlocal: _nothing,
-    ast.Delete: _nothing,
+    ast.Delete: _delete,
 }
