@@ -13,12 +13,14 @@ from ms_port.opmap import OpMap
 from ms_port.passes.finish import finish
 from ms_port.passes.functionalize import functionalize
 from ms_port.passes.ledger import check_ledger
+from ms_port.passes.loop_names import bind_before_loops
 from ms_port.passes.lowering import lower_program
 from ms_port.passes.name import unique_names
 from ms_port.passes.prune import prune
 from ms_port.passes.randomness import own_draws
 from ms_port.passes.reach import keep_reached
 from ms_port.passes.signatures import prune_signatures
+from ms_port.passes.unread_behaviour import flag_unread_behaviour
 
 Dump = Callable[[str, Program], None]
 
@@ -53,7 +55,9 @@ def _translate(recording: Recording, opmap: OpMap, options: Options) -> Program:
         ("signatures", prune_signatures),
         ("reach", keep_reached),
         ("draws", own_draws),
+        ("loop names", bind_before_loops),
         ("finish", finish),
+        ("unread", lambda p: flag_unread_behaviour(p, recording)),
     )
     for name, run in passes:
         program = run(program)
@@ -61,7 +65,10 @@ def _translate(recording: Recording, opmap: OpMap, options: Options) -> Program:
     return program
 
 
-STAGES = ("capture", "name", "prune", "functionalize", "lower", "ledger", "signatures", "reach", "draws", "finish")
+STAGES = (
+    "capture", "name", "prune", "functionalize", "lower", "ledger", "signatures", "reach", "draws", "loop names",
+    "finish", "unread",
+)  # fmt: skip
 
 
 def _dump(options: Options, stage: str, program: Program) -> None:

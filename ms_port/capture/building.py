@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -31,13 +32,22 @@ def build(factory: Callable[..., Any], arguments: Mapping[str, Any], user: UserC
         file, line = user.raised_at(error)
         if not file:
             file, line = own_file, own_line
-        advice = f"call {name} yourself with the same arguments"
-        raise CaptureError(f"{name} raised {type(error).__name__}: {error}", file, line, advice) from error
+        message = f"{name} raised {type(error).__name__}: {error}"
+        raise CaptureError(message, file, line, _advice(factory, name)) from error
     if not isinstance(model, nn.Module):
         kind = type(model).__name__
         advice = "name a class, a factory or an instance of torch.nn.Module"
         raise CaptureError(f"{name} returned {kind}, not a torch.nn.Module", own_file, own_line, advice)
     return model
+
+
+def _advice(factory: Callable[..., Any], name: str) -> str:
+    """What to do where the factory raised: its arguments, and how they are given."""
+    try:
+        taken = ", ".join(str(p.replace(annotation=p.empty)) for p in inspect.signature(factory).parameters.values())
+    except (TypeError, ValueError):
+        return f"call {name} yourself with the same arguments"
+    return f"{name} takes ({taken}): give one with --arg NAME=VALUE, and call it yourself with the same arguments"
 
 
 def unwrapped(model: nn.Module) -> nn.Module:

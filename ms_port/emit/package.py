@@ -21,6 +21,7 @@ from ms_port.emit.source import block_source, class_header, docstring, function_
 from ms_port.emit.unparse import unparse
 from ms_port.ir.program import CellDef, Program
 from ms_port.opmap import OpMap
+from ms_port.passes.cell_names import is_cell
 
 _BASES = {
     "torch.nn.Module": "nn.Cell",
@@ -103,7 +104,7 @@ def model_source(program: Program, opmap: OpMap, banner: Banner) -> str:
         sources.insert(after, text)
         names.insert(after, "")
     text = "\n\n\n".join([*parts, *sources, function_source(program.factory)])
-    load = _render("load_weights.py.j2", shared=_shares_children(program))
+    load = _render("load_weights.py.j2", shared=_renames_parameters(program))
     tree = ast.parse(text + "\n\n" + load)
     exported = sorted({*_root_names(program), "build_model", "load_weights", *_config_names(program)}, key=_isort)
     return _render(
@@ -117,9 +118,11 @@ def model_source(program: Program, opmap: OpMap, banner: Banner) -> str:
     )
 
 
-def _shares_children(program: Program) -> bool:
-    """Whether the root has one child under two names: MindSpore names its parameters by the last of them."""
-    paths = [path for _, path in program.modules[""].children]
+def _renames_parameters(program: Program) -> bool:
+    """Whether MindSpore may call a parameter otherwise than its place: a module under two names, an open list."""
+    if program.op_functions & {"ParameterDict", "ParameterList"}:
+        return True
+    paths = [path for module in program.modules.values() for _, path in module.children]
     return len(paths) != len(set(paths))
 
 
@@ -169,7 +172,11 @@ def base_names(program: Program, opmap: OpMap, cell: CellDef) -> list[str]:
         elif (row := opmap.row(base)) is not None and row.cell is not None:
             names.append(row.cell)
     unique = list(dict.fromkeys(names))
-    if len(unique) > 1 and "nn.Cell" in unique:
+    if (
+        len(unique) > 1
+        and "nn.Cell" in unique
+        and any(is_cell(program, b) for b in cell.bases if b != "torch.nn.Module")
+    ):
         unique.remove("nn.Cell")
     if cell.bases == ("builtins.object",) or cell.bases == ("object",):
         return []

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ms_port.ir.program import ModuleInstance, Program
 from ms_port.ir.values import Literal
 from ms_port.opmap import NoLowering, OpMap, Row
+from ms_port.passes.cell_names import renamed_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,21 +53,22 @@ def _is_loaded(program: Program, path: str) -> bool:
 def _mapped(program: Program, opmap: OpMap, path: str, variants: dict[str, Row]) -> tuple[str | None, str]:
     owner, _, name = path.rpartition(".")
     module = program.modules.get(owner)
+    port_owner, port_path = renamed_path(program, owner), renamed_path(program, path)
     if module is None:
-        return path, "same"
+        return port_path, "same"
     row = row_of(program, opmap, module.cls)
     if row is None:
-        return path, "same"
+        return port_path, "same"
     try:
         key = f"{module.cls} {sorted(module.attributes, key=lambda pair: pair[0])}"
         if key not in variants:
             variants[key] = _instance_row(opmap, row, module)
         rule = variants[key].weight(name)
     except KeyError:
-        return path, "same"
+        return port_path, "same"
     if rule.mindspore is None:
         return None, "drop"
-    return f"{owner}.{rule.mindspore}" if owner else rule.mindspore, rule.rule
+    return f"{port_owner}.{rule.mindspore}" if owner else rule.mindspore, rule.rule
 
 
 def _instance_row(opmap: OpMap, row: Row, module: ModuleInstance) -> Row:
@@ -89,6 +91,6 @@ def row_of(program: Program, opmap: OpMap, cls: str) -> Row | None:
 
 
 def cell_paths(program: Program) -> Iterator[CellPath]:
-    """Torch module path -> cell path, for every module (children keep their names)."""
+    """Torch module path -> cell path, for every module (children keep their names, save those that Cell has)."""
     for path, module in program.modules.items():
-        yield CellPath(path, path, module.cls)
+        yield CellPath(path, renamed_path(program, path), module.cls)

@@ -96,6 +96,8 @@ class CellDef:
     loc: SourceLoc
     instances: tuple[str, ...]
     """Dotted names of its instances in the model."""
+    class_modules: tuple[str, ...] = ()
+    """Class-level names that hold a module."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from ms_port.ir.program import CellDef, FunctionDef, Program
 from ms_port.ir.tree import literal, names_read, names_stored
 from ms_port.ir.tree import statement as parse_statement
 from ms_port.ir.values import Literal, ObjectValue, Value
+from ms_port.passes.cell_names import rename_reserved
 from ms_port.passes.lowering.arguments import ABSENT
 from ms_port.passes.rewrite import all_functions, map_functions
 from ms_port.passes.signatures import parameters
@@ -27,7 +28,7 @@ def finish(program: Program) -> Program:
         return replace(function, body=tuple(visitor.visit(s) for s in function.body))
 
     finished = _with_children(map_functions(program, one))
-    return replace(finished, flags=(*finished.flags, *flags))
+    return rename_reserved(replace(finished, flags=(*finished.flags, *flags)))
 
 
 _CHILDREN = {"cell_list": "values", "cell_items": "items"}
@@ -106,7 +107,7 @@ def _ignored_inputs(program: Program) -> Iterator[Flag]:
 def _unset_attributes(program: Program) -> Iterator[Flag]:
     """Attributes of ``self`` that graph code reads and no constructor sets."""
     for cell in program.cells.values():
-        known = _known_names(program, cell, set())
+        known = _known_names(program, cell, set()) | _known_below(program, cell)
         for method in cell.methods:
             if method.during_init:
                 continue
@@ -131,6 +132,22 @@ def _unset(cell: CellDef, method: FunctionDef, node: ast.Attribute) -> Flag:
         module=cell.key,
         source=Place(method.loc.file, line),
         advice=f"Set `self.{node.attr}` in {cell.name}.__init__ by hand.",
+    )
+
+
+def _known_below(program: Program, cell: CellDef) -> set[str]:
+    """What all classes have that derive from a class without instances (a mixin)."""
+    if cell.instances:
+        return set()
+    found = [
+        _known_names(program, c, set()) for c in program.cells.values() if c.instances and _derives(program, c, cell)
+    ]
+    return set.intersection(*found) if found else set()
+
+
+def _derives(program: Program, cell: CellDef, base: CellDef) -> bool:
+    return any(
+        key == base.key or (key in program.cells and _derives(program, program.cells[key], base)) for key in cell.bases
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mindspore as ms
+from mindspore import nn
 
 
 def finfo_min(dtype: ms.Type) -> float:
@@ -39,3 +40,11 @@ def finfo_tiny(dtype: ms.Type) -> float:
     if dtype == ms.float64:
         return 2.2250738585072014e-308
     return 1.1754943508222875e-38
+
+
+def cast_parameters(cell: nn.Cell, dtype: ms.Type) -> nn.Cell:
+    """torch.nn.Module.to(dtype): every parameter and buffer of a float type gets this one."""
+    for parameter in cell.get_parameters():
+        if parameter.dtype in (ms.float16, ms.bfloat16, ms.float32, ms.float64):
+            parameter.set_dtype(dtype)
+    return cell

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from mindspore import Parameter, nn
+from mindspore import Parameter, Tensor, nn
 
 
 class ParameterList(nn.Cell):
@@ -14,6 +14,8 @@ class ParameterList(nn.Cell):
         self.extend(values)
 
     def append(self, parameter: Parameter) -> "ParameterList":
+        if not isinstance(parameter, Parameter):
+            parameter = Parameter(Tensor(parameter))
         self.insert_param_to_cell(str(len(self.values)), parameter)
         self.values = tuple(self._params.values())
         return self
@@ -37,6 +39,8 @@ class ParameterDict(nn.Cell):
             self[name] = parameter
 
     def __setitem__(self, name: str, parameter: Parameter) -> None:
+        if not isinstance(parameter, Parameter):
+            parameter = Parameter(Tensor(parameter))
         self.insert_param_to_cell(name, parameter)
         self.values = dict(self._params)
 

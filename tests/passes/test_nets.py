@@ -1,4 +1,4 @@
-"""Every net of ``nets.py`` is translated, compiled in GRAPH_MODE and equal to torch, forward and gradient, in both modes."""
+"""Every net of the ``nets*.py`` here is translated, compiled in GRAPH_MODE and equal to torch, forward and gradient, in both modes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ def _load(name: str):
     return module
 
 
-nets, porting = _load("nets"), _load("port")
+porting = _load("port")
+FILES = {path.stem: _load(path.stem) for path in sorted(HERE.glob("nets*.py"))}
+CASES = {name: case for file in FILES.values() for name, case in file.CASES.items()}
+FLAGGED = FILES["nets_inplace"].FLAGGED
 
 
 def _package(name: str) -> str:
@@ -37,18 +40,28 @@ def ports(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ports")
     opmap = OpMap.load()
     made = {}
-    for name, (factory, args) in nets.CASES.items():
+    for name, (factory, args) in CASES.items():
         torch.manual_seed(0)
         made[name] = porting.port(factory, args, folder, _package(name), opmap=opmap)
         porting.save_inputs(made[name], _package(name), args)
-    porting.run_all(folder, [_package(name) for name in made])
+    for file in FILES.values():
+        # one process a file: after some fifty nets in one process MindSpore 2.10 fails in compiling a sound one
+        porting.run_all(folder, [_package(name) for name in file.CASES])
     return folder, made
 
 
-@pytest.mark.parametrize("name", nets.CASES)
+@pytest.mark.parametrize("name", CASES)
 def test_equals_torch(ports, name):
     folder, made = ports
-    compare(made[name], porting.outcome(folder, _package(name)), nets.CASES[name][1])
+    compare(made[name], porting.outcome(folder, _package(name)), CASES[name][1])
+
+
+@pytest.mark.parametrize("name", FLAGGED)
+def test_writes_that_are_not_followed_are_flagged(tmp_path, name):
+    factory, args = FLAGGED[name]
+    torch.manual_seed(0)
+    ported = porting.port(factory, args, tmp_path, _package(name), opmap=OpMap.load())
+    assert "MSP401" in {flag.rule for flag in ported.program.flags if flag.open}
 
 
 def compare(ported, got, args):
@@ -96,12 +109,12 @@ def close(got, want, near, whole, what):
     assert np.abs(got - truth).max() <= allowed, what
 
 
-@pytest.mark.parametrize("name", nets.CASES)
+@pytest.mark.parametrize("name", CASES)
 def test_nothing_is_flagged(ports, name):
     assert not ports[1][name].rules
 
 
-@pytest.mark.parametrize("name", nets.CASES)
+@pytest.mark.parametrize("name", CASES)
 def test_no_torch_in_the_output(ports, name):
     source = ports[1][name].source
     assert "torch" not in source.split('"""', 2)[2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from ms_port.ir.program import Program
-from ms_port.ir.tree import copy, expression, literal
+from ms_port.ir.tree import copy, expression, literal, nid
 from ms_port.ir.values import (
     ClassValue,
     DType,
@@ -157,7 +157,30 @@ def _cell_attribute(scope: Scope, node: ast.Attribute, bases: tuple[Value, ...],
     for owner in owners:
         _note_class_attribute(scope, owner, node.attr)
         _need_property(scope, owner, node.attr)
-    return ast.Attribute(lowered, names.pop() or node.attr, node.ctx)
+    made = ast.Attribute(lowered, names.pop() or node.attr, node.ctx)
+    return _parts(scope, node, made, values)
+
+
+_READING = frozenset("items keys values get".split())
+
+
+def _parts(scope: Scope, node: ast.Attribute, made: ast.Attribute, values: tuple[Value, ...]) -> ast.Attribute:
+    """``self.scales.values`` for a ParameterList or ParameterDict, save where a method of its own is called."""
+    classes = {v.cls if isinstance(v, ModuleValue) else "" for v in values}
+    rows = {cls: scope.work.opmap.row(cls) for cls in classes if cls}
+    names = {row.items if row is not None else None for row in rows.values()}
+    if len(rows) != len(classes) or len(names) != 1 or (name := names.pop()) is None or _has_method(scope, node):
+        return made
+    return ast.Attribute(made, name, ast.Load())
+
+
+def _has_method(scope: Scope, node: ast.Attribute) -> bool:
+    """Whether the node stands before a method that changes or asks the container: ``self.scales.append(p)``."""
+    return any(
+        isinstance(n, ast.Attribute) and nid(n.value) == nid(node) and n.attr not in _READING
+        for statement in scope.function.body
+        for n in ast.walk(statement)
+    )
 
 
 def _class_module(scope: Scope, node: ast.Attribute, owners: list[str], values: tuple[Value, ...]) -> ast.expr | None:

@@ -38,11 +38,12 @@ def _is_method(scope: Scope, call: ast.Call) -> bool:
 
 def rebinding(scope: Scope, statement: ast.stmt) -> list[ast.stmt] | None:
     """``insert``, ``reverse`` and ``pop`` of a list that only one name holds, as lowered assignments."""
+    taker: ast.expr | None
     match statement:
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method), args=args)):
-            target = None
+            taker = None
         case ast.Assign(
-            targets=[target],
+            targets=[taker],
             value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="pop" as method), args=args),
         ):
             pass
@@ -54,10 +55,10 @@ def rebinding(scope: Scope, statement: ast.stmt) -> list[ast.stmt] | None:
     if not _is_held_once(scope, name):
         raise Untranslatable(statement, f"`{name}` is changed in place and may have a second name")
     changed: list[ast.stmt] = [ast.Assign([ast.Name(name, ast.Store())], new)]
-    if target is not None:
+    if taker is not None:
         at = lower(scope, args[0]) if args else ast.Constant(-1)
         taken = ast.Subscript(ast.Name(name, ast.Load()), at, ast.Load())
-        changed.insert(0, ast.Assign([lower(scope, target)], taken))
+        changed.insert(0, ast.Assign([lower(scope, taker)], taken))
     return changed
 
 
@@ -169,11 +170,12 @@ def _extended(scope: Scope, call: ast.Call, given: ast.expr) -> list[ast.stmt] |
             isinstance(e, ast.Starred) for e in elts
         ):
             return [append(e) for e in elts]
-    if reads_itself:
+    if reads_itself and not isinstance(given, ast.List | ast.Tuple | ast.ListComp):
         return None
     item = ast.Name("item", ast.Load())
     if "item" in _bound_elsewhere(scope):
         return None
+    scope.locals.add("item")
     return [ast.For(ast.Name("item", ast.Store()), given, [append(item)], [])]
 
 

@@ -198,6 +198,21 @@ def _generator(scope: Scope, node: ast.expr) -> ast.expr:
     return lower_children(scope, listed)
 
 
+_SHIFTS: dict[type[ast.operator], str] = {ast.LShift: "bitwise_left_shift", ast.RShift: "bitwise_right_shift"}
+
+
+def _binary(scope: Scope, node: ast.expr) -> ast.expr:
+    """Operators stay, save the shifts, which MindSpore's Tensor has not."""
+    assert isinstance(node, ast.BinOp)
+    lowered = lower_children(scope, node)
+    name = _SHIFTS.get(type(node.op))
+    tensors = any(isinstance(v, TensorValue) for side in (node.left, node.right) for v in scope.values(side))
+    if name is None or scope.host or not tensors or not isinstance(lowered, ast.BinOp):
+        return lowered
+    function = ast.Attribute(ast.Name("ops", ast.Load()), name, ast.Load())
+    return ast.Call(function, [lowered.left, lowered.right], [])
+
+
 def _set(scope: Scope, node: ast.expr) -> ast.expr:
     """A set of constants, in the graph a tuple: it is only asked for members."""
     assert isinstance(node, ast.Set)
@@ -225,4 +240,5 @@ _HANDLERS: dict[type[ast.expr], Callable[[Scope, ast.expr], ast.expr]] = {
     ast.NamedExpr: _walrus,
     ast.GeneratorExp: _generator,
     ast.Set: _set,
+    ast.BinOp: _binary,
 }

@@ -19,7 +19,9 @@ def lower_function(work: Work, function: FunctionDef, *, root: bool = False) -> 
     """The function in the output's terms. Raises Untranslatable where a statement that matters can't be kept."""
     scope = Scope(work, function, root=root)
     scope.detaching = any(
-        word in ast.unparse(d) for d in function.node.decorator_list for word in ("no_grad", "inference_mode")
+        word in ast.unparse(d)
+        for d in function.node.decorator_list
+        for word in ("no_grad", "inference_mode", "set_grad_enabled(False)")
     )
     if root:
         _bake(scope)

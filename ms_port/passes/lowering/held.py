@@ -72,6 +72,8 @@ def _tensor_statement(program: Program, full: str, name: str) -> ast.stmt:
     tensor = program.parameters[full]
     dtype = "" if tensor.dtype == "float32" else f", ms.{ {'bool': 'bool_'}.get(tensor.dtype, tensor.dtype) }"
     made = f"initializer('zeros', {tensor.shape!r}{dtype})"
+    if 0 in tensor.shape:  # MindSpore has no initializer for a tensor without elements
+        made = f"Tensor(np.zeros({tensor.shape!r}, np.{tensor.dtype}))"
     frozen = "" if tensor.trainable else ", requires_grad=False"
     return _assignment(name, expression(f"Parameter({made}{frozen})"))
 

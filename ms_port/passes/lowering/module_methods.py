@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from ms_port.ir.program import CallFact
 from ms_port.ir.tree import expression, literal
-from ms_port.ir.values import FunctionValue, Literal, ModuleValue
+from ms_port.ir.values import DType, FunctionValue, Literal, ModuleValue
 from ms_port.passes.lowering.expressions import lower
-from ms_port.passes.lowering.scope import Scope, Untranslatable
+from ms_port.passes.lowering.scope import Scope, Untranslatable, dtype_expression, mark_functions
 
 _SAME = {"apply": "apply", "append": "append", "extend": "extend", "insert": "insert"}
 _ITERATORS = {
@@ -48,6 +48,10 @@ def lower_module_method(scope: Scope, node: ast.Call, facts: Sequence[CallFact],
         case "train" | "eval" if scope.host:
             training = literal(name == "train") if not node.args else lower(scope, node.args[0])
             return ast.Call(ast.Attribute(lower(scope, node.func.value), "set_train", ast.Load()), [training], [])
+        case _ if scope.host and (dtype := _cast_to(name, facts)) is not None:
+            func = mark_functions(ast.Name("cast_parameters", ast.Load()), frozenset(["cast_parameters"]))
+            scope.work.op_functions.add("cast_parameters")
+            return ast.Call(func, [lower(scope, node.func.value), dtype_expression(dtype)], [])
         case _ if name in _CASTS:
             scope.flag(
                 node,
@@ -69,6 +73,17 @@ def lower_module_method(scope: Scope, node: ast.Call, facts: Sequence[CallFact],
             call = base
             return _cells_only(call) if pairs else call
     raise Untranslatable(node, f"`.{name}()` of a module has no counterpart here")
+
+
+_TYPES = {"half": "float16", "double": "float64", "bfloat16": "bfloat16"}
+
+
+def _cast_to(name: str, facts: Sequence[CallFact]) -> str | None:
+    """The float type that a call casts a module's tensors to, the same every time; None where it casts none."""
+    if name != "to":
+        return _TYPES.get(name)
+    found = {v.name for f in facts for v in [*f.args, *dict(f.kwargs).values()] if isinstance(v, DType)}
+    return found.pop() if len(found) == 1 and found <= set(_TYPES.values()) else None
 
 
 def _cells_only(call: ast.expr) -> ast.expr:

@@ -255,8 +255,15 @@ def _expression(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
     if scope.host and _contributes_nothing(scope, statement):
         scope.drop(statement, "adds nothing to the module")
         return []
+    if not scope.host and _sets_grad_mode(scope, statement.value):
+        return []
     lowered = lower(scope, statement.value)
+    match statement.value:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="detach_")):
+            return [ast.Assign([ast.Name(name, ast.Store())], lowered)]
     if isinstance(lowered, ast.Constant | ast.Name | ast.Attribute):
+        if not scope.host and (changes_tensors(scope, statement) or _may_change_arguments(scope, statement.value)):
+            raise Untranslatable(statement, f"`{ast.unparse(statement)}` changes a container")
         scope.drop(statement, "has no effect in the port")
         return []
     return [_as_assignment(lowered)]
@@ -430,6 +437,27 @@ def _grad_mode(scope: Scope, node: ast.expr) -> str:
         )
         return "plain"
     return "no_grad"
+
+
+def _may_change_arguments(scope: Scope, node: ast.expr) -> bool:
+    """Whether a user function was given a container of tensors that it may have changed."""
+    if not isinstance(node, ast.Call) or not any(f.entered for f in scope.calls(node)):
+        return False
+    given = [*node.args, *(k.value for k in node.keywords)]
+    return any(
+        not isinstance(v, TensorValue) and holds_tensor(v) and getattr(v, "kind", "dict") in ("list", "dict", "set")
+        for argument in given
+        for v in scope.values(argument)
+    )
+
+
+def _sets_grad_mode(scope: Scope, node: ast.expr) -> bool:
+    """``torch.set_grad_enabled(flag)`` as a statement: it holds for what follows."""
+    facts = scope.calls(node) if isinstance(node, ast.Call) else ()
+    if not facts or "set_grad_enabled" not in getattr(facts[0].callee, "name", ""):
+        return False
+    scope.detaching = _grad_mode(scope, node) == "no_grad"
+    return True
 
 
 def _detached(scope: Scope, source: ast.expr, value: ast.expr) -> ast.expr:

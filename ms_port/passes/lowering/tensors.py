@@ -91,6 +91,8 @@ def _initializer(scope: Scope, node: ast.expr) -> ast.expr | None:
     shape = _shape(scope, node, name)
     if shape is None:
         return None
+    if (empty := _empty(scope, node)) is not None:
+        return empty
     if name in _RANDOM:
         sigma = ast.unparse(lower(scope, scale)) if scale is not None else "1.0"
         if name == "torch.rand":
@@ -109,6 +111,15 @@ def _initializer(scope: Scope, node: ast.expr) -> ast.expr | None:
     dtype = _dtype(scope, node)
     extra = [] if dtype is None else [dtype]
     return ast.Call(ast.Name("initializer", ast.Load()), [init, shape, *extra], [])
+
+
+def _empty(scope: Scope, node: ast.Call) -> ast.expr | None:
+    """A tensor without elements, for which MindSpore has no initializer."""
+    values = scope.values(node)
+    first = values[0] if values else None
+    if not isinstance(first, TensorValue) or 0 not in first.shape or any(v != first for v in values):
+        return None
+    return expression(f"Tensor(np.zeros({first.shape!r}, np.{first.dtype}))")
 
 
 def _keyword(node: ast.Call, name: str) -> ast.expr:

@@ -1,0 +1,184 @@
+"""Torch modules, each with one habit that decides whether the port builds and takes its weights. ``CASES`` as in nets."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+def image(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(3))
+
+
+WIDTH = 2
+
+
+class ClassAttributes(nn.Module):
+    """Literals and a layer in the class body, read through self, type(self) and the class."""
+
+    default_act = nn.SiLU()
+    plan = {"A": [4, "M", 4]}
+    expansion = 2 * WIDTH
+    keys = ("a", "b"); offset = 3  # fmt: skip  # noqa: E702
+
+    def __init__(self, act: bool = True) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(*[nn.Linear(4, 4) for v in self.plan["A"] if v != "M"])
+        self.act = self.default_act if act is True else nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        scale = type(self).expansion + self.__class__.offset + ClassAttributes.expansion + len(self.keys)
+        return self.act(self.layers(x)) * scale
+
+
+class Scaled:
+    """A mixin reads what the classes below it set."""
+
+    @property
+    def scale(self) -> float:
+        return 3.0 * self.mult
+
+
+class MixedIn(Scaled, nn.Module):
+    mult = 2
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x) * self.scale
+
+
+class Aliases(nn.Module):
+    """One layer under several names, at the root and below."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        blocks = [nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4)]
+        self.features = nn.Sequential(*blocks)
+        self.head = blocks[-1]
+        self.stem = self.features[0]
+        self.body = nn.Sequential(self.stem, nn.Tanh())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.features(x)) + self.body(x)
+
+
+class InnerAlias(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Aliases()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x) + x
+
+
+class CellNames(nn.Module):
+    """Children, numbers, parameters and methods under names that nn.Cell has itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cells = nn.ModuleList([nn.Linear(4, 4) for _ in range(2)])
+        self.shard = nn.Linear(4, 4)
+        self.recompute = nn.Parameter(torch.ones(4))
+        self.phase = 0.5
+        self.requires_grad = 3.0
+        self.parameters_dict = {"k": 2.0}
+        setattr(self, "offload", 0.25)
+
+    def get_parameters(self, x: Tensor) -> Tensor:
+        return x + 3
+
+    def forward(self, x: Tensor) -> Tensor:
+        for cell in self.cells:
+            x = cell(x)
+        x = self.get_parameters(self.shard(x)) * self.recompute * self.offload
+        return x * self.phase * self.requires_grad + self.parameters_dict["k"]
+
+
+class CellNamesBelow(nn.Module):
+    """The same from outside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.place = nn.ModuleList([CellNames(), CellNames()])
+
+    def forward(self, x: Tensor) -> Tensor:
+        for block in self.place:
+            x = block(x) + block.shard(x) * block.phase
+        return x
+
+
+class PackageNames(nn.Module):
+    """Local variables under the names of MindSpore's packages."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        ops = [4, 4]
+        self.linear = nn.Linear(ops[0], ops[1])
+
+    def forward(self, x: Tensor) -> Tensor:
+        ms = self.linear(x)
+        ops = torch.relu(ms)
+        np = torch.softmax(ops, -1)
+        return np + ms
+
+
+class Parameters(nn.Module):
+    """A ParameterList over plain tensors, one that is filled later, a ParameterDict, and what reads them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scales = nn.ParameterList([torch.ones(4) * i for i in range(1, 3)])
+        self.offsets = nn.ParameterList()
+        for i in range(2):
+            self.offsets.append(nn.Parameter(torch.zeros(4) + i))
+        self.named = nn.ParameterDict({"gain": nn.Parameter(torch.ones(4))})
+
+    def forward(self, x: Tensor) -> Tensor:
+        for i, scale in enumerate(self.scales):
+            x = x * scale + self.offsets[i]
+        for a, b in zip(self.scales, [*self.offsets]):
+            x = x + a * b
+        return x * self.named["gain"] * len(self.scales)
+
+
+class Doubles(nn.Module):
+    """Layers of another float type."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(4, 4).double()
+        self.second = nn.Linear(4, 4).to(torch.float64)
+        self.third = nn.Linear(4, 4, dtype=torch.float64)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.third(self.second(self.first(x.double())))
+
+
+class Empty(nn.Module):
+    """A parameter without elements."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.register_buffer("extra", torch.zeros(0, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x)
+
+
+x4 = image(3, 4)
+CASES = {
+    "class attributes": (ClassAttributes, (x4,)),
+    "mixed in": (MixedIn, (x4,)),
+    "aliases": (Aliases, (x4,)),
+    "inner alias": (InnerAlias, (x4,)),
+    "cell names": (CellNames, (x4,)),
+    "cell names below": (CellNamesBelow, (x4,)),
+    "package names": (PackageNames, (x4,)),
+    "parameters": (Parameters, (x4,)),
+    "doubles": (Doubles, (x4,)),
+    "empty": (Empty, (x4,)),
+}
