@@ -91,13 +91,20 @@ class _Lift:
             outputs={mode: self._abstract(value) for mode, value in recording.outputs.items()},
             ledger=tuple(map(self._ledger_entry, recording.torch_calls)),
             factory=factory,
-            config_classes={name: self._config_class(cls) for name, cls in self._abstract.config_classes.items()},
+            config_classes=self._config_classes(),
             factory_arguments=tuple(
                 (k, self._abstract(v)) for k, v in recording.factory_arguments.items() if self._is_class_target()
             ),
             flags=tuple(_read_flag(r) for r in recording.reads if r.kind != "unsupported"),
             docstring=inspect.getdoc(inspect.getmodule(type(model)) or model) or None,
         )
+
+    def _config_classes(self) -> dict[str, ConfigClass]:
+        """Every class of a configuration object; a default may be an object of a further one."""
+        made: dict[str, ConfigClass] = {}
+        while waiting := {name: cls for name, cls in self._abstract.config_classes.items() if name not in made}:
+            made |= {name: self._config_class(cls) for name, cls in waiting.items()}
+        return made
 
     def _config_class(self, cls: type) -> ConfigClass:
         """Fields in the order of the constructor, with the defaults that are literals."""
@@ -110,7 +117,11 @@ class _Lift:
             default = self._abstract(parameter.default) if parameter.default is not parameter.empty else None
             fields.append((parameter.name, default if isinstance(default, Literal) else None))
         doc = cls.__dict__.get("__doc__")
-        summary = inspect.cleandoc(doc).split("\n\n")[0] if doc and not doc.startswith(f"{cls.__name__}(") else None
+        summary = (
+            inspect.cleandoc(doc).split("\n\n")[0]
+            if isinstance(doc, str) and doc and not doc.startswith(f"{cls.__name__}(")
+            else None
+        )
         return ConfigClass(summary, tuple(fields))
 
     def _wanted(self, function: FunctionRecord) -> bool:

@@ -78,7 +78,8 @@ def _star_runs(arguments: tuple[Argument, ...]) -> tuple[object, ...] | None:
             assert column is not None
             item = plain(column[run if len(column) > 1 else 0])
             if isinstance(argument.expression, ast.Starred) or (len(arguments) == 1 and _is_sequence(item)):
-                assert isinstance(item, (tuple, list))
+                if not isinstance(item, (tuple, list)):
+                    return None  # a generator, or a container of modules
                 items.extend(item)
             else:
                 items.append(item)

@@ -144,7 +144,8 @@ def _set_data(chosen: Chosen) -> ast.expr:
     """``t.set_data(initializer(<it>, t.shape, t.dtype))``."""
     tensor = ast.unparse(_first(chosen))
     what = fill(render(chosen.form.target, chosen.slots), chosen.slots)
-    if isinstance(what, ast.Name):  # a class, with or without arguments
+    if chosen.form.target.isidentifier():  # a class, with or without arguments
+        assert isinstance(what, ast.Name)
         what = ast.Call(what, *write_arguments(chosen, "call", {}))
     tree = ast.parse(f"({tensor}).set_data(initializer(None, ({tensor}).shape, ({tensor}).dtype))", mode="eval").body
     assert isinstance(tree, ast.Call) and isinstance(tree.args[0], ast.Call)

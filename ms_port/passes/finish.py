@@ -168,12 +168,34 @@ def _known_names(program: Program, cell: CellDef, seen: set[str]) -> set[str]:
                 known |= {
                     n.value for n in ast.walk(statement) if isinstance(n, ast.Constant) and isinstance(n.value, str)
                 }
+            if method.during_init and any(_sets_computed_name(n) for s in method.body for n in ast.walk(s)):
+                for path in cell.instances:
+                    known |= {path.rpartition(".")[2] for path in _below(program, path)}
         if base is not cell:
             known |= _known_names(program, base, seen)
     torch_bases = [b for b in cell.bases if b.startswith("torch.nn.") and b != "torch.nn.Module"]
     if torch_bases:  # a layer's own attributes: gamma, beta, in_channels ...
         known |= {n.attr for m in cell.methods for s in m.body for n in ast.walk(s) if isinstance(n, ast.Attribute)}
     return known
+
+
+def _sets_computed_name(node: ast.AST) -> bool:
+    """``setattr(self, name, ...)`` with a name that is no literal."""
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "setattr"
+        and len(node.args) == 3
+        and not isinstance(node.args[1], ast.Constant)
+    )
+
+
+def _below(program: Program, path: str) -> Iterator[str]:
+    """Paths of the modules and tensors that a module holds itself."""
+    front = f"{path}." if path else ""
+    for held in (*program.modules, *program.parameters):
+        if held.startswith(front) and held != path and "." not in held[len(front) :]:
+            yield held
 
 
 class _Finish(ast.NodeTransformer):

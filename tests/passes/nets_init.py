@@ -170,7 +170,29 @@ class Empty(nn.Module):
 
 
 x4 = image(3, 4)
+
+
+class ComputedNames(nn.Module):
+    """Children under names that a loop computes; a bias that a variable fills."""
+
+    def __init__(self, start: float = 0.25) -> None:
+        super().__init__()
+        for name, width in zip([f"stage{i}" for i in (2, 3)], (4, 4)):
+            setattr(self, name, nn.Sequential(*[nn.Linear(4, width), nn.ReLU()]))
+        self.head = nn.Linear(4, 2)
+        self.fill(start)
+
+    def fill(self, start: float) -> None:
+        for m in self.modules():
+            if isinstance(m, nn.Linear):
+                nn.init.constant_(m.bias, start)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.stage3(self.stage2(x)))
+
+
 CASES = {
+    "computed names": (ComputedNames, (x4,)),
     "class attributes": (ClassAttributes, (x4,)),
     "mixed in": (MixedIn, (x4,)),
     "aliases": (Aliases, (x4,)),
