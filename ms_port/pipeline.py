@@ -31,8 +31,6 @@ class Options:
 
     name: str
     freeze: bool = False
-    command: str = ""
-    """The command that makes the same port again."""
     dump: Dump | None = None
     """Called with each stage's name and program (``--dump-ir``)."""
 

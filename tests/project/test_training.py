@@ -14,7 +14,7 @@ from ms_port.ir.values import DictValue, Literal, ObjectValue, SequenceValue, Te
 from ms_port.project import plan_training, write_training_files
 from ms_port.project.training import TrainInput
 
-PORTS = Path(__file__).parent / "ports"
+PORTS = Path(__file__).parents[1] / "verify" / "ports"
 IMAGE = TrainInput("x", "float32", (4, 3, 64, 64))
 
 
@@ -68,7 +68,7 @@ def test_no_float_output() -> None:
 def project(folder: Path, name: str, inputs: list[TrainInput], output: Value, ranges: dict[str, int]) -> Path:
     """A port's folder around a hand-written package, with the training files."""
     out = folder / name
-    shutil.copytree(PORTS / name, out / name)
+    shutil.copytree(PORTS / name / name, out / name)
     fields = [
         {"name": i.name, "dtype": i.dtype, "shape": list(i.shape), "range": ranges.get(i.name), "keyword": i.keyword}
         for i in inputs
@@ -135,7 +135,9 @@ def test_text_encoder_trains_on_own_data(tmp_path: Path) -> None:
     )
     found = losses(train(out, "--steps", "8", "--data", f"{tmp_path / 'mine.py'}:batches", "--optimizer", "sgd"))
     assert len(found) == 8 and found[-1] < found[0]
-    assert "must be a tuple (input_ids" in train(out, "--data", f"{PORTS.parent / 'bad_data.py'}:short", code=1)
+    assert "must be a tuple (input_ids" in train(
+        out, "--data", f"{Path(__file__).parent / 'bad_data.py'}:short", code=1
+    )
     assert "no file" in train(out, "--data", "nowhere.py:f", code=1)
 
 

@@ -54,9 +54,9 @@ def _lower_factory(work: Work) -> FunctionDef:
     program = work.program
     if program.factory is not None:
         try:
-            before = work.counts["poisoned"]
+            before = work.poisoned
             lowered = lower_function(work, program.factory)
-            if work.counts["poisoned"] > before:
+            if work.poisoned > before:
                 raise Untranslatable(program.factory.node, "the factory is a library's plumbing")
             summary = (lowered.docstring or "The model as it was converted.").split("\n\n")[0].replace("\n", " ")
             return replace(lowered, name="build_model", node=_renamed(lowered.node), docstring=summary)

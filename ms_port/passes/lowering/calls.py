@@ -148,7 +148,6 @@ def _stub(scope: Scope, node: ast.Call, call: Call, reason: str) -> ast.expr:
     given = [a.expression for a in ((call.receiver,) if call.receiver else ()) + call.args]
     keywords = [ast.keyword(k, a.expression) for k, a in call.keywords]
     parameters = ["x" if i == 0 else f"x{i}" for i in range(len(given))] + [k for k, _ in call.keywords]
-    scope.work.counts["flagged"] += 1
     stub = Stub(name, call.api, tuple(parameters), scope.loc(node), ast.unparse(node), reason)
     scope.work.stubs.setdefault(name, stub)
     scope.flag(

@@ -66,7 +66,6 @@ def stub_cell(scope: Scope, node: ast.AST, call: Call, reason: str) -> ast.expr:
     name = call.api.rpartition(".")[2]
     stub = Stub(name, call.api, (), scope.loc(node), ast.unparse(node), reason, is_cell=True)
     scope.work.stubs.setdefault(name, stub)
-    scope.work.counts["flagged"] += 1
     scope.flag(
         node,
         "MSP101",
@@ -146,7 +145,6 @@ def make_partial(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast
 def accept(scope: Scope, node: ast.Call, lowering: Lowering, api: str) -> ast.expr:
     """Take a lowering over: its functions, flags and draws are noted."""
     made = scope.use(lowering)
-    scope.work.counts["mapped"] += 1
     for note in lowering.notes:
         scope.flag(node, note.rule, note.message, "", api)
     if lowering.random is not None and not scope.host:

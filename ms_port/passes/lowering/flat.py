@@ -44,7 +44,6 @@ def flat_call(scope: Scope, node: ast.Call, facts: Sequence[CallFact], error: Un
     name = _unique(scope, f"{_short(node)}_flat", texts.pop())
     key = f"flat:{name}"
     scope.work.generated.setdefault(key, first.function(name, key, scope))
-    scope.work.counts["flat"] += 1
     for fact in facts:
         scope.work.claimed |= set(fact.torch_calls)
     scope.flag(

@@ -61,8 +61,6 @@ class Work:
     """Flat functions made where source could not be kept."""
     held: set[str] = field(default_factory=set)
     """Classes whose constructor is written from what their instances hold."""
-    missing: list[tuple[str, SourceLoc, str, str]] = field(default_factory=list)
-    """Attributes that a constructor could not set: name, place, why, class."""
     allocated: set[tuple[str, str]] = field(default_factory=set)
     """(class, name) of buffers whose values come with the weights."""
     held_classes: dict[str, HeldClass] = field(default_factory=dict)
@@ -70,7 +68,8 @@ class Work:
     """Ledger indices that stand in flat functions."""
     freeze: bool = False
     """Print shapes as numbers."""
-    counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    poisoned: int = 0
+    """Constructor statements so far whose names could not be kept."""
     all_functions: dict[str, FunctionDef] = field(default_factory=dict)
     graph_reads: set[str] = field(default_factory=set)
     """Attributes of ``self`` that some graph function reads."""

@@ -111,25 +111,11 @@ def _instead_in_constructor(scope: Scope, statement: ast.stmt, error: Untranslat
         if _makes_modules(scope, statement):
             raise error
         made = []
-    _flag_missing(scope, statement, added, made, error)
     stored = names_stored(statement)
     scope.poison(stored, error.reason)
-    scope.work.counts["poisoned"] += bool(stored)
+    scope.work.poisoned += bool(stored)
     scope.drop(statement, error.reason)
     return made
-
-
-def _flag_missing(
-    scope: Scope, statement: ast.stmt, added: set[str], made: list[ast.stmt], error: Untranslatable
-) -> None:
-    """An attribute that the graph reads and the constructor can't set is an error that a person must know of."""
-    present = {n.attr for s in made for n in ast.walk(s) if isinstance(n, ast.Attribute)}
-    present |= {n.value for s in made for n in ast.walk(s) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
-    for name in sorted((added & scope.work.graph_reads) - present):
-        values = [v for n in ast.walk(statement) for v in scope.values(n) if isinstance(v, ObjectValue)]
-        if values and all(v.kind in ("config", "device", "enum") for v in values):
-            continue  # read only by what is folded
-        scope.work.missing.append((name, scope.loc(statement), error.reason, scope.function.owner or ""))
 
 
 def _makes_modules(scope: Scope, statement: ast.stmt) -> bool:
