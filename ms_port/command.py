@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -16,6 +17,9 @@ from ms_port.report import Coverage, Report, write_json_and_page
 
 if TYPE_CHECKING:
     from ms_port.opmap import Row
+
+
+_FIELD = re.compile(r"\{\{\s*(\w+)[^{}]*\}\}")
 
 
 def verify_port(out: Path, level: str, loss: str | None, progress: Progress | None = None) -> Report:
@@ -117,4 +121,10 @@ def _forms(row: Row) -> str:
         return f"as {row.same_as}"
     shown = {"method": ".{}", "drop": "(left out)", "initializer": "initializer({})"}
     forms = [form for overload in row.overloads for form in reversed(overload.forms)]
-    return ", ".join(dict.fromkeys(shown.get(form.kind, "{}").format(form.target) for form in forms))
+    return ", ".join(dict.fromkeys(shown.get(form.kind, "{}").format(_plain(form.target)) for form in forms))
+
+
+def _plain(template: str) -> str:
+    """A template as a person writes it, up to its first condition: ``ops.add({{ input }}, 1)`` is ops.add(input, 1)."""
+    text, condition, _ = template.partition("{%")
+    return _FIELD.sub(r"\1", text) + ("…" if condition else "")

@@ -44,29 +44,36 @@ def translate(recording: Recording, opmap: OpMap, options: Options) -> Program:
 def _translate(recording: Recording, opmap: OpMap, options: Options) -> Program:
     program = lift(recording, options.name)
     _dump(options, "capture", program)
-    passes: tuple[tuple[str, Callable[[Program], Program]], ...] = (
-        ("name", unique_names),
-        ("prune", prune),
-        ("functionalize", functionalize),
-        ("lower", lambda p: lower_program(p, opmap, options.freeze)),
-        ("ledger", check_ledger),
-        ("signatures", prune_signatures),
-        ("reach", keep_reached),
-        ("draws", own_draws),
-        ("loop names", bind_before_loops),
-        ("finish", finish),
-        ("unread", lambda p: flag_unread_behaviour(p, recording)),
-    )
-    for name, run in passes:
-        program = run(program)
+    for name, run in _PASSES:
+        program = run(program, _Given(recording, opmap, options.freeze))
         _dump(options, name, program)
     return program
 
 
-STAGES = (
-    "capture", "name", "prune", "functionalize", "lower", "ledger", "signatures", "reach", "draws", "loop names",
-    "finish", "unread",
-)  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What a pass may read beside the program."""
+
+    recording: Recording
+    opmap: OpMap
+    freeze: bool
+
+
+_PASSES: tuple[tuple[str, Callable[[Program, _Given], Program]], ...] = (
+    ("name", lambda program, given: unique_names(program)),
+    ("prune", lambda program, given: prune(program)),
+    ("functionalize", lambda program, given: functionalize(program)),
+    ("lower", lambda program, given: lower_program(program, given.opmap, given.freeze)),
+    ("ledger", lambda program, given: check_ledger(program)),
+    ("signatures", lambda program, given: prune_signatures(program)),
+    ("reach", lambda program, given: keep_reached(program)),
+    ("draws", lambda program, given: own_draws(program)),
+    ("loop names", lambda program, given: bind_before_loops(program)),
+    ("finish", lambda program, given: finish(program)),
+    ("unread", lambda program, given: flag_unread_behaviour(program, given.recording)),
+)
+
+STAGES = ("capture", *(name for name, _ in _PASSES))
 
 
 def _dump(options: Options, stage: str, program: Program) -> None:

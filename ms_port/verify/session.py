@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ms_port.capture.user_code import UserCode
 from ms_port.errors import BadInput, one_line, raised_at
 from ms_port.verify.judge import Array, Truth
 from ms_port.verify.noise import perturb
@@ -195,10 +196,18 @@ def check_inputs(model: nn.Module, inputs: Inputs) -> None:
         raise BadInput("there is no tensor among the inputs", advice="name them with --input or --inputs")
 
 
+_ADVICE = {
+    IndexError: "an integer input points past the end of what it indexes: give its range, as in "
+    "--input 'ids:int64[2,128]<30522' (the number of embeddings)",
+    RuntimeError: "check shapes, types and ranges of the inputs (--input name:dtype[dims])",
+}
+
+
 def forward_failed(model: nn.Module, error: Exception) -> BadInput:
-    """torch's own forward raised: nothing can be compared."""
+    """torch's own forward raised on real data: nothing can be compared. The place is the person's own line."""
+    file, line = UserCode().raised_at(error)
     return BadInput(
-        f"torch's forward raised {one_line(error)}",
-        where=raised_at(error) or type(model).__name__,
-        advice="check shapes, types and ranges of the inputs",
+        f"{type(model).__name__} raised {one_line(error)}",
+        where=f"{file}:{line}" if file else raised_at(error) or type(model).__name__,
+        advice=_ADVICE.get(type(error), "check that the model runs on these inputs in torch"),
     )

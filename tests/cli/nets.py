@@ -51,3 +51,14 @@ def inputs() -> tuple[Tensor, ...]:
 def bad_inputs() -> None:
     """An --inputs function that raises."""
     raise KeyError("x")
+
+
+class Words(nn.Module):
+    """Takes integers; its rows end at 20."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(20, 4)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.embedding(ids)

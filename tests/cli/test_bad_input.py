@@ -106,6 +106,19 @@ def test_targets_and_inputs(
     refused(arguments, tmp_path / "out", capsys, *parts)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        ([f"{NETS}:Words", "--input", "ids:int64[2,64]<50"], ("IndexError", "nets.py:", "<30522")),
+        ([f"{NETS}:Net", "--input", "x:int64[4,4]"], ("RuntimeError", "nets.py:", "types")),
+    ],
+)
+def test_what_fails_only_on_real_data(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], parts: tuple[str, ...]
+) -> None:
+    refused(arguments, tmp_path / "out", capsys, *parts)
+
+
 @pytest.mark.parametrize(("make", "parts"), CHECKPOINTS, ids=lambda v: getattr(v, "__name__", None))
 def test_checkpoints(
     tmp_path: Path,
