@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import logging
 import re
@@ -117,15 +116,18 @@ def run(request: Request, progress: Progress | None = None) -> Outcome:
             program = _translate(recording, op_map, request, stage.root)
         with clock.stage("emit"):
             emitted, files, notes = _emit(program, op_map, recording, request, stage)
-            stubs = {stub.api: stub.name for stub in program.stubs}
-            program = replace(program, flags=with_places(program.flags, stubs, stage.root, files))
+        if not request.diff:
+            with clock.stage("weights"):
+                notes += _write_weights(recording, emitted, request, stage.root)
+        edits = stage.keep_edits(files if request.diff else [*files, "weights.safetensors"])
+        stubs = {stub.api: stub.name for stub in program.stubs}
+        program = replace(program, flags=with_places(program.flags, stubs, stage.root, files))
         if request.diff:
-            return Outcome(_report(request, program, {}, clock, notes, ()), _diff(stage, files))
-        with clock.stage("weights"):
-            notes += _write_weights(recording, emitted, request, stage.root)
-        edits = stage.keep_edits([*files, "weights.safetensors"])
+            return Outcome(_report(request, program, {}, clock, notes, edits), stage.diff(files))
         verification: Mapping[str, Any] = {}
-        if request.level != "none":
+        if any(edit.conflicts for edit in edits):
+            notes.append("not verified: marked conflicts are open; settle them, then run `ms-port verify`")
+        elif request.level != "none":
             with clock.stage("verify"):
                 verification = _verify(request, recording, stage.root)
         report = _report(request, program, verification, clock, notes, edits)
@@ -280,17 +282,6 @@ def _verify(request: Request, recording: Recording, root: Path) -> Mapping[str, 
     return verify(root, level=request.level, model=recording.model, inputs=inputs).to_json()
 
 
-def _diff(stage: Staging, files: list[str]) -> str:
-    """What a run would change in the files of OUT, as a unified diff."""
-    parts: list[str] = []
-    for file in sorted(files):
-        new, old = stage.root / file, stage.out / file
-        before = old.read_text(encoding="utf-8").splitlines(keepends=True) if old.is_file() else []
-        after = new.read_text(encoding="utf-8").splitlines(keepends=True)
-        parts += difflib.unified_diff(before, after, f"now/{file}", f"new/{file}")
-    return "".join(parts)
-
-
 def _report(
     request: Request,
     program: Program,
@@ -307,7 +298,8 @@ def _report(
         verification=verification,
         timings={**clock.seconds, "total": sum(clock.seconds.values())},
         notes=tuple(notes),
-        edits=tuple((edit.file, edit.action) for edit in edits),
+        edits=tuple((edit.file, edit.described) for edit in edits),
+        conflicts=sum(edit.conflicts for edit in edits),
         versions=versions(),
         changes=changes(program),
     )

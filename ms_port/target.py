@@ -6,6 +6,7 @@ import ast
 import difflib
 import importlib
 import importlib.util
+import linecache
 import re
 import sys
 import sysconfig
@@ -164,7 +165,9 @@ def _import_file(file: Path) -> ModuleType:
     sys.path.insert(0, str(root))
     known = sys.modules.get(name)
     if known is not None and _file_of(known) == file:
-        return known
+        if known.__spec__ is None or known.__spec__.loader_state in (None, file.stat().st_mtime_ns):
+            return known
+        linecache.checkcache(str(file))  # changed since this process ran it: a notebook converts again
     if name in sys.stdlib_module_names or (known is not None and _installed(known)):
         name = f"{name}_of_{file.parent.name}"  # a person's `random.py` must not replace Python's
     try:
@@ -200,6 +203,7 @@ def _installed(module: ModuleType) -> bool:
 def _execute(name: str, file: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None and spec.loader is not None
+    spec.loader_state = file.stat().st_mtime_ns
     module = importlib.util.module_from_spec(spec)
     before = sys.modules.get(name)
     sys.modules[name] = module

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import difflib
 import hashlib
 import json
 import os
@@ -14,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 
 from ms_port.errors import BadInput
+from ms_port.project.merge import merge, open_conflicts
 from ms_port.project.stubs import add_missing_stubs
 
 PORT_FILE = "port.json"
@@ -31,7 +33,16 @@ class Edit:
 
     file: str
     action: str
-    """``kept``; ``kept, new version beside it``; ``kept, new stubs added``."""
+    """``kept``; ``merged``; ``kept, new stubs added``; ``kept, new version beside it`` (FILE.new)."""
+    conflicts: int = 0
+    """Places in the file where the person's lines and the new ones exclude each other, marked as git marks them."""
+
+    @property
+    def described(self) -> str:
+        """The action with its open conflicts."""
+        if not self.conflicts:
+            return self.action
+        return f"{self.action}, {self.conflicts} conflict{'s' * (self.conflicts > 1)} marked with <<<<<<<"
 
 
 class Staging:
@@ -77,8 +88,9 @@ class Staging:
     def keep_edits(self, files: Iterable[str]) -> tuple[Edit, ...]:
         """Keep what a person changed in OUT; ``files``: those just generated that a person may edit, relative to OUT.
 
-        A changed file stays as it is; where the generated text changed too, it is written beside it as FILE.new.
-        ``fixes.py`` keeps its text and gets the stubs that it lacks. Call once, before the port is verified.
+        Where the generated text changed too, both changes are merged (base: ``.ms_port/base``); what excludes each
+        other is marked. ``fixes.py`` then keeps its text and gets the stubs that it lacks. What can't be merged stays,
+        and the new version is written beside it as FILE.new. Call once, before the port is verified.
         """
         files = sorted(files)
         before = _read_generated(self.out)
@@ -105,13 +117,28 @@ class Staging:
             if beside.is_file():
                 _copy(beside, self.root / f"{file}.new")
             _copy(mine, new)
-            return Edit(file, "kept")
-        if Path(file).name == "fixes.py" and (merged := add_missing_stubs(mine, new)) is not None:
-            new.write_text(merged, encoding="utf-8")
-            return Edit(file, "kept, new stubs added")
+            return Edit(file, "kept", open_conflicts(mine) if file.endswith(_TEXT) else 0)
+        merged = merge(mine, self.out / STATE / "base" / file, new) if file.endswith(_TEXT) else None
+        if Path(file).name == "fixes.py" and (merged is None or merged.conflicts):
+            if (text := add_missing_stubs(mine, new)) is not None:
+                new.write_text(text, encoding="utf-8")
+                return Edit(file, "kept, new stubs added")
+        if merged is not None:
+            new.write_text(merged.text, encoding="utf-8")
+            shutil.copymode(mine, new)
+            return Edit(file, "merged", merged.conflicts)
         os.replace(new, self.root / f"{file}.new")
         _copy(mine, new)
         return Edit(file, "kept, new version beside it")
+
+    def diff(self, files: Iterable[str]) -> str:
+        """What ``commit`` would change in the text of ``files`` and of earlier ones, as a unified diff."""
+        parts: list[str] = []
+        earlier = [f for f in _read_generated(self.out) if f.endswith(_TEXT) and not _was_edited(self.out, Path(f))]
+        for file in sorted({*files, *earlier}):
+            before, after = _lines(self.out / file), _lines(self.root / file)
+            parts += difflib.unified_diff(before, after, f"now/{file}", f"new/{file}")
+        return "".join(parts)
 
     def commit(self) -> None:
         """Put the folder in OUT's place; a person's own files in OUT (checkpoints, data, .git) go along.
@@ -264,6 +291,10 @@ def _copy(source: Path, target: Path) -> None:
 def _digest(file: Path) -> str:
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _lines(file: Path) -> list[str]:
+    return file.read_text(encoding="utf-8").splitlines(keepends=True) if file.is_file() else []
 
 
 def _umask() -> int:

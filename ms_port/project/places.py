@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def with_places(flags: Sequence[Flag], stubs: Mapping[str, str], root: Path, fil
     calls: dict[str, list[Place]] = {}
     for file in files:
         if file.endswith(".py"):
-            for node in ast.walk(ast.parse((root / file).read_text(encoding="utf-8"))):
+            for node in _nodes((root / file).read_text(encoding="utf-8")):
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in stubs.values():
                     calls.setdefault(node.func.id, []).append(Place(file, node.lineno))
     placed: dict[int, Place] = {}
@@ -30,3 +30,11 @@ def with_places(flags: Sequence[Flag], stubs: Mapping[str, str], root: Path, fil
         for at, i in enumerate(mine if found else []):
             placed[i] = found[at] if len(found) == len(mine) else found[0]
     return tuple(replace(flag, generated=placed[i]) if i in placed else flag for i, flag in enumerate(flags))
+
+
+def _nodes(text: str) -> Iterator[ast.AST]:
+    """All nodes; none of a file that does not parse: a person edited it, or a conflict is open."""
+    try:
+        yield from ast.walk(ast.parse(text))
+    except SyntaxError:
+        return

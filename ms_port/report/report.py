@@ -53,6 +53,8 @@ class Report:
     notes: tuple[str, ...] = ()
     edits: tuple[tuple[str, str], ...] = ()
     """(file, what became of it)"""
+    conflicts: int = 0
+    """Marked in edited files: a person has to settle them."""
     versions: Mapping[str, str] = field(default_factory=dict)
     changes: tuple[Change, ...] = ()
 
@@ -74,7 +76,7 @@ class Report:
     def status(self) -> Status:
         if self.unequal:
             return "failed"
-        return "flagged" if self.open_flags or self.unproven else "ok"
+        return "flagged" if self.open_flags or self.unproven or self.conflicts else "ok"
 
     def to_json(self) -> dict[str, Any]:
         """What ``report.json`` holds (``schema.json`` describes it)."""

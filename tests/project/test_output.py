@@ -61,6 +61,7 @@ def test_edits_are_kept(tmp_path: Path) -> None:
     (out / "net/model.py").write_text("mine\n")
     (out / "train.py").write_text("my train\n")
     new = {**V1, "net/model.py": "two\n"}
+    (out / ".ms_port/base/net/model.py").unlink()  # without it nothing can be merged
     assert set(run(out, new)) == {Edit("net/model.py", "kept, new version beside it"), Edit("train.py", "kept")}
     for _ in range(2):  # a further run changes nothing, and the new version stays until it is taken away
         assert (out / "net/model.py").read_text() == "mine\n"
@@ -74,6 +75,73 @@ def test_edits_are_kept(tmp_path: Path) -> None:
     (out / "net/model.py").write_text("two\n")
     (out / "train.py").write_text("train\n")
     assert run(out, new) == ()
+
+
+LINES = {"net/model.py": "".join(f"line {i}\n" for i in range(20))}
+
+
+def changed(old: str, new: str, text: str = LINES["net/model.py"]) -> str:
+    assert old in text
+    return text.replace(old, new)
+
+
+def test_edits_are_merged(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run(out, LINES)
+    model = out / "net/model.py"
+    model.write_text(changed("line 3\n", "my line 3\n"))
+    new = changed("line 15\n", "new line 15\nand another\n")
+    both = changed("line 3\n", "my line 3\n", new)
+    assert run(out, {"net/model.py": new}) == (Edit("net/model.py", "merged"),)
+    assert model.read_text() == both
+    assert run(out, {"net/model.py": new}) == (Edit("net/model.py", "kept"),)
+    assert run(out, LINES) == (Edit("net/model.py", "merged"),), "and back: the base is what was generated last"
+    assert model.read_text() == changed("line 3\n", "my line 3\n")
+
+
+def test_a_conflict_is_marked_and_nothing_is_lost(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run(out, LINES)
+    model = out / "net/model.py"
+    model.write_text(changed("line 3\n", "my line 3\n"))
+    new = {"net/model.py": changed("line 3\n", "new line 3\n")}
+    (edit,) = run(out, new)
+    assert edit == Edit("net/model.py", "merged", conflicts=1)
+    assert edit.described == "merged, 1 conflict marked with <<<<<<<"
+    text = model.read_text()
+    assert "<<<<<<< yours\nmy line 3\n=======\nnew line 3\n>>>>>>> generated now\n" in text
+    assert run(out, new) == (Edit("net/model.py", "kept", conflicts=1),), "open until the person settles it"
+    assert model.read_text() == text
+    model.write_text(changed("line 3\n", "both\n"))
+    assert run(out, new) == (Edit("net/model.py", "kept"),)
+
+
+def test_diff_shows_what_a_run_would_change(tmp_path: Path) -> None:
+    """Not the person's own lines, which stay."""
+    out = tmp_path / "out"
+    run(out, {**LINES, "old.py": "no longer generated\n"})
+    (out / "net/model.py").write_text(changed("line 3\n", "my line 3\n"))
+
+    def diff(files: dict[str, str]) -> list[str]:
+        with Staging(out) as stage:
+            for name, text in files.items():
+                (stage.root / name).parent.mkdir(parents=True, exist_ok=True)
+                (stage.root / name).write_text(text)
+            stage.keep_edits(files)
+            return [x for x in stage.diff(files).splitlines() if x[0] in "+-"]
+
+    same = {**LINES, "old.py": "no longer generated\n"}
+    assert diff(same) == []
+    assert diff({"net/model.py": changed("line 15", "new 15")}) == [
+        "--- now/net/model.py",
+        "+++ new/net/model.py",
+        "-line 15",
+        "+new 15",
+        "--- now/old.py",
+        "+++ new/old.py",
+        "-no longer generated",
+    ]
+    assert (out / "net/model.py").read_text() == changed("line 3\n", "my line 3\n")
 
 
 def test_fixes_keep_their_text_and_get_new_stubs(tmp_path: Path) -> None:
