@@ -19,7 +19,7 @@ class Merged:
 
 
 def merge(mine: Path, base: Path, generated: Path) -> Merged | None:
-    """``mine`` with what changed between ``base`` and ``generated``; None where that can't be told (no git, no text)."""
+    """``mine`` with what changed between ``base`` and ``generated``; None: no git, or no text."""
     git = shutil.which("git")
     if git is None or not base.is_file():
         return None

@@ -120,7 +120,8 @@ class Staging:
             return Edit(file, "kept", open_conflicts(mine) if file.endswith(_TEXT) else 0)
         merged = merge(mine, self.out / STATE / "base" / file, new) if file.endswith(_TEXT) else None
         if Path(file).name == "fixes.py" and (merged is None or merged.conflicts):
-            if (text := add_missing_stubs(mine, new)) is not None:
+            text = add_missing_stubs(mine, new)
+            if text is not None:
                 new.write_text(text, encoding="utf-8")
                 return Edit(file, "kept, new stubs added")
         if merged is not None:
