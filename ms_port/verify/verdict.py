@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from ms_port.ir.flags import Place
+
 Status: TypeAlias = Literal["equal", "not equal", "not proven", "crashed", "not run"]
 SEVERITY: tuple[Status, ...] = ("equal", "not run", "not proven", "not equal", "crashed")
 LEVELS = ("forward", "gradient", "step", "train")
@@ -28,7 +30,7 @@ class Worst:
 
 @dataclass(frozen=True)
 class Divergence:
-    """The first place in forward order where the port leaves the truth."""
+    """The first place where the port leaves the truth: in forward order, for gradients in backward order."""
 
     mode: str
     path: str
@@ -41,6 +43,18 @@ class Divergence:
     error: float
     truth_error: float
     why: str
+    last_right: str = ""
+    """Of a gradient: the last cell, in backward order, where it was right."""
+    op: str = ""
+    """The torch call that the port has otherwise: ``torch.nn.functional.gelu``."""
+    source: Place | None = None
+    """Where the person's code makes this call, or makes the layer that does."""
+    generated: Place | None = None
+    """The same in the port; the file is relative to OUT."""
+    cause: str = ""
+    """What the port most likely does instead: with this change torch gives what the port gives."""
+    repro: str = ""
+    """A script that shows the one op alone, relative to OUT."""
 
 
 @dataclass(frozen=True)
