@@ -1,0 +1,259 @@
+"""Runs cases of a zoo, each in a process forked from one that has all imports loaded, with limits of time and memory.
+
+A case is a model with example inputs. What becomes of it is one JSON line; a run that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ms_port.conversion import Level, Request, run
+
+
+@dataclass(frozen=True)
+class Example:
+    """A model and the arguments that its ``forward`` gets."""
+
+    target: Any
+    """A class or factory, called with ``arguments``; or an instance."""
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One line of a zoo's table. ``make`` is called in the forked process and may be slow; it may raise."""
+
+    name: str
+    make: Callable[[], Example]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Seconds and bytes that one case may take, its MindSpore process included."""
+
+    seconds: float = 300.0
+    bytes: int = 4 * 2**30
+
+
+Result = dict[str, Any]
+"""``name``, ``level``, ``status`` and what the stages told (see ``_report``)."""
+
+STATUSES = ("ok", "flagged", "not equal", "not proven", "crashed", "too slow", "too large", "torch fails", "not built")
+"""``crashed``: ms-port or MindSpore; the last two are no fault of the port and count for nothing."""
+
+
+def run_cases(
+    cases: Sequence[Case], level: Level, results: Path, limits: Limits, keep: Path | None = None
+) -> list[Result]:
+    """Run what ``results`` (JSON lines) does not hold at this level yet; returns all results in the cases' order.
+
+    ``keep`` is a folder in which the ports stay.
+    """
+    done = {r["name"]: r for r in read_results(results) if r["level"] == level}
+    results.parent.mkdir(parents=True, exist_ok=True)
+    for number, case in enumerate(cases, 1):
+        if case.name in done:
+            continue
+        result = run_case(case, level, limits, keep)
+        done[case.name] = result
+        with results.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(result, ensure_ascii=False) + "\n")
+        print(f"{number}/{len(cases)} {describe(result)}", flush=True)
+    return [done[case.name] for case in cases if case.name in done]
+
+
+def read_results(path: Path) -> list[Result]:
+    """The JSON lines of a file; none where it isn't there. A later line of one name and level replaces an earlier."""
+    if not path.is_file():
+        return []
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    return list({(r["name"], r["level"]): r for r in lines}.values())
+
+
+def describe(result: Result) -> str:
+    """One line for the terminal."""
+    text = f"{result['status']:11} {result['name']} {result['seconds']:.0f}s"
+    causes = causes_of(result)
+    return f"{text}: {causes[0][:150]}" if causes else text
+
+
+def causes_of(result: Result) -> list[str]:
+    """Why a case isn't ok, in words that are alike for alike causes: errors before warnings."""
+    if result.get("error"):
+        return [str(result["error"])]
+    found = [
+        f"{flag['rule']} {flag['op'] or ''} {flag['message']}"
+        for flag in sorted(result.get("flags", ()), key=lambda f: str(f["severity"]))
+    ]
+    for level, outcome in result.get("verification", {}).items():
+        if outcome["status"] != "equal":
+            found.append(f"{level}: {outcome['status']} {outcome['why']}")
+    return found
+
+
+def run_case(case: Case, level: Level, limits: Limits, keep: Path | None = None) -> Result:
+    """One case in a process of its own."""
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="ms-port-coverage-") as name:
+        folder = Path(name)
+        process = multiprocessing.get_context("fork").Process(target=_child, args=(case, level, folder, keep))
+        process.start()
+        assert process.pid is not None
+        stopped = _watch(process, limits, start)
+        file = folder / "result.json"
+        if stopped is None and file.is_file():
+            result: Result = json.loads(file.read_text(encoding="utf-8"))
+        else:
+            stage = folder / "stage"
+            at = stage.read_text(encoding="utf-8") if stage.is_file() else "start"
+            status = stopped or "crashed"
+            result = {"status": status, "error": f"{status} in {at}" + ("" if stopped else f" ({process.exitcode})")}
+            if at in ("build", "torch") and stopped is not None:
+                result["status"] = "not built"
+    return {"name": case.name, "level": level, **result, "seconds": round(time.monotonic() - start, 1)}
+
+
+def _watch(process: multiprocessing.process.BaseProcess, limits: Limits, start: float) -> str | None:
+    """Wait for the end; end it, with its children, where it is over a limit, and say which."""
+    assert process.pid is not None
+    while process.exitcode is None:
+        process.join(0.2)
+        if time.monotonic() - start > limits.seconds:
+            stopped = "too slow"
+        elif _memory(process.pid) > limits.bytes:
+            stopped = "too large"
+        else:
+            continue
+        os.killpg(process.pid, signal.SIGKILL)
+        process.join()
+        return stopped
+    return None
+
+
+def _memory(group: int) -> int:
+    """Resident bytes of all processes of a process group, without what they share."""
+    total, page = 0, os.sysconf("SC_PAGE_SIZE")
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            if int(fields[2]) == group:
+                _, resident, shared, *_ = (entry / "statm").read_text().split()
+                total += (int(resident) - int(shared)) * page
+        except OSError:
+            continue  # it ended meanwhile
+    return total
+
+
+def _child(case: Case, level: Level, folder: Path, keep: Path | None) -> None:
+    os.setpgid(0, 0)
+    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    stage = folder / "stage"
+
+    def say(text: str) -> None:
+        stage.write_text(text, encoding="utf-8")
+
+    try:
+        result = _convert(case, level, folder, say)
+    except Exception as error:
+        at = stage.read_text(encoding="utf-8")
+        status = {"build": "not built", "torch": "torch fails"}.get(at, "crashed")
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(frame.filename).name}:{frame.lineno}"
+        text = " ".join(str(error).split())[:300]
+        result = {"status": status, "error": f"{at}: {type(error).__name__} {text} ({place})"}
+    if keep is not None and (folder / "out").is_dir():
+        shutil.copytree(folder / "out", keep / case.name.replace("/", "."), dirs_exist_ok=True)
+    (folder / "result.json").write_text(json.dumps(result, ensure_ascii=False), encoding="utf-8")
+
+
+def _convert(case: Case, level: Level, folder: Path, say: Callable[[str], None]) -> Result:
+    import torch
+
+    from ms_port.capture import Inputs
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    say("build")
+    example = case.make()
+    say("torch")
+    _run_torch(example)
+    say("convert")
+    request = Request(
+        target=example.target,
+        inputs=Inputs(tuple(example.args), dict(example.kwargs)),
+        arguments=dict(example.arguments),
+        out=folder / "out",
+        level=level,
+        name="port",
+    )
+    return _report(run(request, lambda event: say(event.stage)).report.to_json(), folder / "out" / "port")
+
+
+def _run_torch(example: Example) -> None:
+    """torch itself: a model that doesn't run on its inputs is no case."""
+    import torch
+
+    with torch.no_grad():
+        target = example.target
+        model = target if isinstance(target, torch.nn.Module) else target(**example.arguments)
+        model.eval()
+        model(*example.args, **example.kwargs)
+
+
+def _report(report: Mapping[str, Any], package: Path) -> Result:
+    """What the tables and the search for causes need of report.json."""
+    keys = ("rule", "severity", "op", "message")
+    flags = [{k: f[k] for k in keys} | {"source": _place(f["source"])} for f in report["flags"]]
+    levels = {name: found for name, found in report["verification"].items() if found["status"] != "not run"}
+    statuses = [found["status"] for found in levels.values()]
+    open_flags = [f for f in flags if f["severity"] != "info"]
+    status = next((s for s in ("crashed", "not equal", "not proven") if s in statuses), None)
+    if any(f["severity"] == "error" for f in flags):
+        status = "flagged"  # it says itself that it can't run
+    return {
+        "status": status or ("flagged" if open_flags else "ok"),
+        "flags": open_flags,
+        "held": sum(f["rule"] == "MSP105" for f in flags),
+        "coverage": report["coverage"],
+        "verification": {name: _level(found) for name, found in levels.items()},
+        "timings": report["timings"],
+        "lines": sum(len(f.read_text(encoding="utf-8").splitlines()) for f in sorted(package.glob("*.py"))),
+    }
+
+
+def _place(source: Mapping[str, Any] | None) -> str:
+    return f"{Path(source['file']).name}:{source['line']}" if source else ""
+
+
+def _level(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Status, the largest error as a multiple of what is allowed, and why it isn't equal."""
+    ratios = [w["error"] / w["allowed"] for w in found["worst"] if w["allowed"] > 0]
+    why = " ".join(str(found.get("message") or "").split())[:400]
+    if not why and found.get("first"):
+        first = found["first"]
+        why = f"first in {first['cls']} ({first['path']}): {first['why']}"[:300]
+    if not why and found.get("not_proven"):
+        why = f"not proven: {', '.join(found['not_proven'][:3])}"
+    if not why and found["worst"]:
+        why = f"{found['worst'][0]['tensor']} {found['worst'][0]['note']}"
+    return {
+        "status": found["status"],
+        "ratio": round(max(ratios, default=0.0), 3),
+        "why": why,
+        "where": found.get("where", ""),
+        "seconds": found.get("seconds", {}),
+    }
