@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from collections.abc import Mapping
@@ -70,27 +69,19 @@ def _flag(entry: Mapping[str, Any]) -> Flag:
 
 
 def open_stubs(out: Path, name: str | None) -> list[str]:
-    """Functions of fixes.py that still raise NotImplementedError as their last statement. Raises BadInput."""
+    """Functions and cells of fixes.py that still raise NotImplementedError. Raises BadInput."""
+    from ms_port.verify.stubs import definitions
+    from ms_port.verify.stubs import open_stubs as unwritten_stubs
+
     try:
         package = json.loads((out / "port.json").read_text(encoding="utf-8"))["package"]
     except (OSError, ValueError, KeyError):
         raise BadInput(f"{out} holds no port.json", advice="name a folder that ms-port convert wrote") from None
     file = out / package / "fixes.py"
-    if not file.is_file():
-        return []
-    try:
-        tree = ast.parse(file.read_text(encoding="utf-8"))
-    except SyntaxError as error:
-        raise BadInput(f"fixes.py: {error.msg}", where=f"{file}:{error.lineno}", advice="mend the syntax") from None
-    functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-    if name is not None and name not in functions:
-        raise BadInput(f"fixes.py has no '{name}'", where=str(file), advice=f"one of {', '.join(functions)}")
-    return [n for n, node in functions.items() if name in (None, n) and _raises(node)]
-
-
-def _raises(node: ast.FunctionDef) -> bool:
-    last = node.body[-1]
-    return isinstance(last, ast.Raise) and last.exc is not None and "NotImplementedError" in ast.unparse(last.exc)
+    stubs, names = unwritten_stubs(file), definitions(file)
+    if name is not None and name not in names:
+        raise BadInput(f"fixes.py has no '{name}'", where=str(file), advice=f"one of {', '.join(names)}")
+    return [stub for stub in stubs if name in (None, stub)]
 
 
 def list_ops(name: str | None, target: str, directories: tuple[Path, ...]) -> list[dict[str, Any]]:

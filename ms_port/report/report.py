@@ -69,8 +69,9 @@ class Report:
 
     @property
     def unproven(self) -> bool:
-        """Whether a level ran and could not show anything."""
-        return any(level.get("status") == "not proven" for level in self.verification.values())
+        """Whether a level was asked for and could not show anything, or not run (there is a note then)."""
+        levels = self.verification.values()
+        return any(v.get("status") == "not proven" or (v.get("status") == "not run" and v.get("notes")) for v in levels)
 
     @property
     def status(self) -> Status:

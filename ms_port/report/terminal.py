@@ -33,7 +33,8 @@ def summary(report: Report, limit: int = 20) -> RenderableType:
         rest = f", {cover.decomposed} expanded" if cover.decomposed else ""
         parts.append(f"{cover.calls} torch calls: {cover.mapped} mapped{rest}, {cover.flagged} flagged")
     if any(found.get("status") != "not run" for found in report.verification.values()):
-        parts += [_verification(report), *_explained(report)]
+        parts.append(_verification(report))
+    parts += _explained(report)
     if report.flags:
         parts += _flags(report.flags, limit)
     parts += [f"[yellow]{escape(file)}[/]: your version was {escape(action)}" for file, action in report.edits]

@@ -43,20 +43,13 @@ class Findings:
         cells = {id(c): cell for _, cell, c in self.cells}
 
         def ratio(c: Comparison) -> float:
-            return c.error / max(limit(c), 1e-300)
+            return c.error / max(c.limit, 1e-300)
 
         chosen = sorted(self.all(), key=lambda c: (c.equal, -ratio(c)))[:count]
         return [
-            Worst(c.name, self.mode, c.error, c.truth_error, limit(c), c.equal, cells.get(id(c), ""), c.note)
+            Worst(c.name, self.mode, c.error, c.truth_error, c.limit, c.equal, cells.get(id(c), ""), c.note)
             for c in chosen
         ]
-
-
-def limit(comparison: Comparison) -> float:
-    """The allowed relative error."""
-    from ms_port.verify.judge import FLOOR, MULTIPLE, ULP
-
-    return MULTIPLE * comparison.truth_error + (FLOOR * ULP if comparison.scale else 0.0)
 
 
 def find(session: Session, mode: Mode, folder: Path, outcome: Outcome) -> Findings:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ms_port.verify.clock import Clock
-from ms_port.verify.forward import largest, limit
+from ms_port.verify.forward import largest
 from ms_port.verify.judge import Array, Comparison, compare, make_truth
 from ms_port.verify.noise import numbers
 from ms_port.verify.process import Outcome
@@ -137,7 +137,7 @@ def _level(
     wrong = [(name, c) for name, c in comparisons if not c.equal]
     not_proven = [] if whole else ["every gradient is zero"]
     status: Any = "not equal" if wrong else "not proven" if not_proven else "equal"
-    ordered = sorted(comparisons, key=lambda pair: (pair[1].equal, -pair[1].error / max(limit(pair[1]), 1e-300)))
+    ordered = sorted(comparisons, key=lambda pair: (pair[1].equal, -pair[1].error / max(pair[1].limit, 1e-300)))
     notes = []
     for what, names in (("no gradient reaches", unreached), ("zero in exact arithmetic:", zero)):
         if names:
@@ -148,9 +148,7 @@ def _level(
         status,
         max_error=largest([c for _, c in comparisons], "error"),
         truth_error=largest([c for _, c in comparisons], "truth_error"),
-        worst=tuple(
-            Worst(n, mode.name, c.error, c.truth_error, limit(c), c.equal, note=c.note) for n, c in ordered[:5]
-        ),
+        worst=tuple(Worst(n, mode.name, c.error, c.truth_error, c.limit, c.equal, note=c.note) for n, c in ordered[:5]),
         compared=len(comparisons),
         modes={mode.name: status},
         first=_first(session, mode, wrong),

@@ -51,6 +51,15 @@ class Comparison:
     scale: float
     equal: bool
     note: str = ""
+    allowed: float | None = None
+    """The largest error that counts as rounding, where it isn't the usual one (an update's)."""
+
+    @property
+    def limit(self) -> float:
+        """The largest relative error that counts as rounding."""
+        if self.allowed is not None:
+            return self.allowed
+        return MULTIPLE * self.truth_error + (FLOOR * ULP if self.scale else 0.0)
 
     @property
     def zero(self) -> bool:

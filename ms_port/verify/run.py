@@ -16,7 +16,8 @@ from ms_port.verify.forward_level import forward_level
 from ms_port.verify.gradient import gradient_level
 from ms_port.verify.port import Port, as_inputs
 from ms_port.verify.session import Session, check_inputs
-from ms_port.verify.verdict import LEVELS, Verdict
+from ms_port.verify.stubs import unwritten
+from ms_port.verify.verdict import LEVELS, Level, Verdict
 
 TIMEOUT = 900.0
 
@@ -50,6 +51,8 @@ def verify(
         raise BadInput("a loss of your own can't be used yet", where="--loss", advice="leave --loss out")
     say = progress or (lambda text: None)
     port, clock = Port.read(out), Clock()
+    if stubs := unwritten(port.out / port.package):
+        return _not_verified(level, stubs)
     model = port.model() if model is None else model
     given = port.inputs(seed) if inputs is None else as_inputs(inputs)
     check_inputs(model, given)
@@ -63,3 +66,11 @@ def verify(
             say("gradients")
             verdict = replace(verdict, gradient=gradient_level(session, modes, folder / "gradient", timeout))
         return verdict
+
+
+def _not_verified(level: str, stubs: list[str]) -> Verdict:
+    """A port that still raises can't be run: that is no fault of what was ported."""
+    number = f"{len(stubs)} stub{'s' if len(stubs) > 1 else ''}"
+    listed = ", ".join(stubs[:10]) + (" ..." if len(stubs) > 10 else "")
+    unrun = Level("not run", notes=(f"not verified: {number} to be written by hand ({listed})",))
+    return Verdict(**dict.fromkeys(LEVELS[: LEVELS.index(level) + 1], unrun))

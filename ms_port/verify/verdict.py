@@ -62,6 +62,7 @@ class Level:
     """The outcome of one level."""
 
     status: Status
+    dtype: str = "float32"
     max_error: float = 0.0
     truth_error: float = 0.0
     worst: tuple[Worst, ...] = ()
@@ -69,12 +70,21 @@ class Level:
     modes: Mapping[str, Status] = field(default_factory=dict)
     first: Divergence | None = None
     not_proven: tuple[str, ...] = ()
+    """What the numbers can't show: zero outputs and gradients, inputs without influence, parameters out of reach."""
+    kinks: tuple[str, ...] = ()
+    """Tensors that differ on this batch and on no other: a point where the function jumps lies within rounding."""
     notes: tuple[str, ...] = ()
     message: str = ""
     """Of a crash: the runtime's own words."""
     where: str = ""
     """``file:line`` of the generated source, where the runtime named it."""
+    crashed_in: str = ""
+    """Of a crash: dotted path of the smallest module whose cell does not run."""
+    curves: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """Loss by step of free-running training, by side; shown and not judged."""
     seconds: Mapping[str, float] = field(default_factory=dict)
+    peak_bytes: Mapping[str, int] = field(default_factory=dict)
+    """Peak resident memory by process: ``torch`` (this one) and ``mindspore``."""
 
 
 @dataclass(frozen=True)

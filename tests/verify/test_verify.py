@@ -14,8 +14,10 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from ms_port.errors import BadInput
+from ms_port.report import Report
 from ms_port.verify import Level, verify
 from ms_port.verify.process import explain
+from ms_port.verify.stubs import unwritten
 
 R, V, T = "residual", "vision_transformer", "text_encoder"
 SLOW = pytest.mark.slow
@@ -192,6 +194,31 @@ def test_zeros_and_ignored_inputs_prove_nothing(tmp_path: Path) -> None:
     ignored = small(tmp_path / "ignored", "+ (y > 9).sum()", "")
     assert ignored.status == "not proven"
     assert ignored.not_proven == ("input y: torch's outputs do not depend on it here",)
+
+
+def test_a_port_that_still_raises_is_not_verified(tmp_path: Path) -> None:
+    out = make_small(
+        tmp_path, LINEAR.format(torch="+ y"), DENSE.format(port="+ y", before=""), ["x:float32[2,3]", "y:float32[2,3]"]
+    )
+    fixes = out / "small" / "fixes.py"
+    fixes.write_text(
+        "def cummax(*args):\n    raise NotImplementedError('write it')\n\n\nclass Mine:\n    def construct(self):\n        return 1\n"
+    )
+    verdict = verify(out, level="gradient")
+    assert [verdict.forward.status, verdict.gradient.status, verdict.step.status] == ["not run"] * 3
+    assert verdict.gradient.notes == ("not verified: 1 stub to be written by hand (cummax)",)
+    assert verdict.step.notes == ()
+    report = Report("small", verification=verdict.to_json())
+    assert report.status == "flagged"
+    fixes.unlink()
+    model = out / "small" / "model.py"
+    text = model.read_text()
+    model.write_text(
+        text.replace(
+            "return self.fc(x) + y", "raise NotImplementedError('construct at a.py:3 could not be ported: yield')"
+        )
+    )
+    assert unwritten(out / "small") == ["Net.construct"]
 
 
 def test_crashes_are_verdicts_with_the_place(tmp_path: Path) -> None:
