@@ -16,7 +16,7 @@ from ms_port.ir.values import DictValue, ObjectValue, SequenceValue, TensorValue
 from ms_port.resources import resource
 
 Loss: TypeAlias = Literal["cross_entropy", "token_cross_entropy", "mse", "output"]
-FILES = ("train.py", "optimization.py", "checkpoints.py", "dataset.py", "config.yaml", "launch.sh")
+FILES = ("train.py", "optimization.py", "checkpoints.py", "distribution.py", "dataset.py", "config.yaml", "launch.sh")
 _TEXTS: dict[Loss, str] = {
     "cross_entropy": "Cross entropy of the logits with class indices, (batch).",
     "token_cross_entropy": "Cross entropy of the logits at every position with class indices, (batch, length).",

@@ -46,8 +46,7 @@ start, ends = np.load("start.npz"), {}
 base = train.read_config(train.HERE / "config.yaml")
 for number, given in enumerate(json.loads(sys.argv[1])):
     options = argparse.Namespace(**base | {"weights": ""} | given)
-    train.set_up(options)
-    run = train.Run(options)
+    run = train.Run(options, train.set_up(options))
     for name, parameter in run.cell.parameters_dict().items():
         parameter.set_data(ms.Tensor(start[name]))
     if run.average:

@@ -5,18 +5,21 @@ import os
 import random
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from ms_port.ir.values import DictValue, Literal, ObjectValue, SequenceValue, TensorValue, Value
 from ms_port.project import plan_training, write_training_files
 from ms_port.project.training import TrainInput
 
-PYTHON = ("train.py", "optimization.py", "checkpoints.py", "dataset.py")
+PYTHON = ("train.py", "optimization.py", "checkpoints.py", "distribution.py", "dataset.py")
 PORTS = Path(__file__).parents[1] / "verify" / "ports"
 IMAGE = TrainInput("x", "float32", (4, 3, 64, 64))
 
@@ -180,7 +183,7 @@ def test_killed_training_leaves_whole_checkpoints(tmp_path: Path) -> None:
         run = subprocess.Popen([sys.executable, "train.py", *options], cwd=out, env=environment, stdout=subprocess.PIPE)
         assert run.stdout is not None
         for line in run.stdout:  # compiled: from here on it saves after every step
-            if line.startswith(b"(compiled"):
+            if line.startswith(b"step "):
                 break
         time.sleep(rng.uniform(0, 1.5))
         run.kill()
@@ -232,3 +235,27 @@ def test_nested_inputs_are_nested_again(tmp_path: Path) -> None:
     )
     subprocess.run([sys.executable, "-c", code], cwd=out, check=True, timeout=120)
     assert "def forward(features, extra, target):" in (out / "train.py").read_text()
+
+
+@pytest.mark.slow
+def test_two_processes_train_as_one_with_the_same_global_batch(tmp_path: Path) -> None:
+    """Two ranks under msrun, and one process that averages two batches: the same losses and weights."""
+    out = project(tmp_path, *TEXT)
+    model = out / "text_encoder/model.py"
+    model.write_text(model.read_text().replace("dropout: float = 0.1", "dropout: float = 0.0"))
+    common = ("--steps", "5", "--generated-batches", "6", "--optimizer", "sgd")
+    one = losses(train(out, *common, "--accumulate", "2", "--checkpoints", "one"))
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2", "GLOG_v": "3"}
+    environment |= {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    command = ["./launch.sh", "--devices", "2", "--port", port, *common, "--checkpoints", "two"]
+    done = subprocess.run(command, cwd=out, env=environment, capture_output=True, text=True, timeout=400)
+    log = (out / "launch_log/worker_0.log").read_text()
+    assert done.returncode == 0, done.stdout + done.stderr + log
+    assert losses(log) == pytest.approx(one, rel=1e-5)
+    single, both = (load_file(out / folder / "step_5.safetensors") for folder in ("one", "two"))
+    assert single.keys() == both.keys()
+    for name in single:
+        np.testing.assert_allclose(both[name], single[name], rtol=1e-4, atol=1e-6, err_msg=name)
