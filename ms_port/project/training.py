@@ -16,7 +16,17 @@ from ms_port.ir.values import DictValue, ObjectValue, SequenceValue, TensorValue
 from ms_port.resources import resource
 
 Loss: TypeAlias = Literal["cross_entropy", "token_cross_entropy", "mse", "output"]
-FILES = ("train.py", "optimization.py", "checkpoints.py", "distribution.py", "dataset.py", "config.yaml", "launch.sh")
+FILES = (
+    "train.py",
+    "eval.py",
+    "infer.py",
+    "optimization.py",
+    "checkpoints.py",
+    "distribution.py",
+    "dataset.py",
+    "config.yaml",
+    "launch.sh",
+)
 _TEXTS: dict[Loss, str] = {
     "cross_entropy": "Cross entropy of the logits with class indices, (batch).",
     "token_cross_entropy": "Cross entropy of the logits at every position with class indices, (batch, length).",
@@ -134,6 +144,8 @@ def _context(
         "loss_text": _TEXTS[plan.loss],
         "outputs": plan.outputs,
         "names": names,
+        "classifies": plan.loss in ("cross_entropy", "token_cross_entropy"),
+        "input_names": [i.name for i in inputs],
         "parameters": list(parameters),
         "call": [f"{name}={name}" if keyword else name for name, keyword in parameters.items()],
         "nested": any("." in i.name for i in inputs),

@@ -13,13 +13,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from safetensors.numpy import load_file
 
 from ms_port.ir.values import DictValue, Literal, ObjectValue, SequenceValue, TensorValue, Value
 from ms_port.project import plan_training, write_training_files
 from ms_port.project.training import TrainInput
 
-PYTHON = ("train.py", "optimization.py", "checkpoints.py", "distribution.py", "dataset.py")
+PYTHON = ("train.py", "eval.py", "infer.py", "optimization.py", "checkpoints.py", "distribution.py", "dataset.py")
 PORTS = Path(__file__).parents[1] / "verify" / "ports"
 IMAGE = TrainInput("x", "float32", (4, 3, 64, 64))
 
@@ -88,9 +89,13 @@ def project(folder: Path, name: str, inputs: list[TrainInput], output: Value, ra
 
 
 def train(out: Path, *options: str, code: int = 0) -> str:
+    return run_script(out, "train.py", *options, code=code)
+
+
+def run_script(out: Path, script: str, *options: str, code: int = 0) -> str:
     environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2", "GLOG_v": "3"}
     done = subprocess.run(
-        [sys.executable, "train.py", *options], cwd=out, env=environment, capture_output=True, text=True, timeout=300
+        [sys.executable, script, *options], cwd=out, env=environment, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
@@ -228,7 +233,7 @@ def test_nested_inputs_are_nested_again(tmp_path: Path) -> None:
     out = project(tmp_path, "residual", inputs, tensor(2, 5), {})
     code = (
         "import argparse, dataset\n"
-        "options = argparse.Namespace(data='', generated_batches=1, seed=0)\n"
+        "options = argparse.Namespace(data='', generated_batches=1, seed=0, shuffle=False, workers=1)\n"
         "(features, extra, target), = dataset.batches(options, 1)\n"
         "assert [tuple(f.shape) for f in features] == [(2, 3), (2, 3)] and tuple(extra['k'].shape) == (2,), features\n"
         "assert target.shape == (2,)\n"
@@ -259,3 +264,110 @@ def test_two_processes_train_as_one_with_the_same_global_batch(tmp_path: Path) -
     assert single.keys() == both.keys()
     for name in single:
         np.testing.assert_allclose(both[name], single[name], rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+def test_evaluation_and_inference(tmp_path: Path) -> None:
+    """eval.py's loss and accuracy are those of numpy on what infer.py gives for the same arrays."""
+    out = project(tmp_path, *TEXT)
+    (out / "own_data.py").write_text(
+        "import numpy as np\n"
+        "def batches():\n"
+        "    rng = np.random.default_rng(3)\n"
+        "    ids = rng.integers(1, 120, (4, 12))\n"
+        "    yield ids, np.ones_like(ids), np.zeros_like(ids), ids\n"
+    )
+    train(out, "--steps", "1")
+    text = run_script(
+        out, "eval.py", "--weights", "checkpoints/step_1.safetensors", "--data", "own_data.py:batches", "--steps", "1"
+    )
+    ids = np.random.default_rng(3).integers(1, 120, (4, 12))
+    np.savez(out / "in.npz", input_ids=ids, attention_mask=np.ones_like(ids), token_type_ids=np.zeros_like(ids))
+    run_script(out, "infer.py", "--inputs", "in.npz", "--weights", "checkpoints/step_1.safetensors")
+    logits = np.load(out / "results.npz")["output_0"].astype(np.float64)
+    logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    wanted = -np.take_along_axis(logs, ids[..., None], -1).mean()
+    loss, accuracy = re.search(r"loss (\S+) accuracy (\S+) over 1", text).groups()
+    assert float(loss) == pytest.approx(wanted, rel=1e-5)
+    assert float(accuracy) == pytest.approx((logits.argmax(-1) == ids).mean(), abs=1e-4)
+    np.savez(
+        out / "wrong.npz", input_ids=ids + 500, attention_mask=np.ones_like(ids), token_type_ids=np.zeros_like(ids)
+    )
+    assert "input_ids holds" in run_script(
+        out, "infer.py", "--inputs", "wrong.npz", "--weights", "checkpoints/step_1.safetensors", code=1
+    )
+
+
+@pytest.mark.slow
+def test_export(tmp_path: Path) -> None:
+    out = project(tmp_path, *TEXT)
+    train(out, "--steps", "1")
+    run_script(out, "infer.py", "--weights", "checkpoints/step_1.safetensors", "--export", "net.mindir")
+    code = (
+        "import mindspore as ms, numpy as np\n"
+        "cell = ms.nn.GraphCell(ms.load('net.mindir'))\n"
+        "ids = ms.Tensor(np.ones((4, 12), np.int64))\n"
+        "print(cell(ids, ids, ids)[0].shape)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=out, capture_output=True, text=True, timeout=200)
+    assert "(4, 12, 120)" in done.stdout, done.stderr
+
+
+DATA = """
+import numpy as np
+import torch
+
+class Numbers(torch.utils.data.Dataset):
+    def __len__(self):
+        return 10
+
+    def __getitem__(self, i):
+        return torch.full((3, 64, 64), float(i)), i
+
+def samples():
+    return Numbers()
+"""
+READ = """
+import argparse, types
+import numpy as np
+import dataset
+def options(**given):
+    return argparse.Namespace(**{"generated_batches": 2, "seed": 0, "shuffle": False, "workers": 1, **given})
+def ranks(rank):
+    return types.SimpleNamespace(rank=rank, size=2)
+"""
+
+
+@pytest.mark.parametrize("kind", ["samples", "images"])
+def test_kinds_of_data(tmp_path: Path, kind: str) -> None:
+    """Samples of a torch Dataset and folders of pictures: values, order, sharding, a left-out rest, epoch after epoch."""
+    out = project(tmp_path, *RESIDUAL)
+    if kind == "samples":
+        (out / "mine.py").write_text(DATA)
+        code = (
+            "found = list(dataset.batches(options(data='mine.py:samples'), 3))\n"
+            "assert [t.asnumpy().tolist() for _, t in found] == [[0, 1, 2, 3], [4, 5, 6, 7], [0, 1, 2, 3]], found\n"
+            "assert found[1][0].shape == (4, 3, 64, 64) and float(found[1][0][2, 0, 0, 0]) == 6\n"
+            "parts = [list(dataset.batches(options(data='mine.py:samples'), 1, 0, ranks(r)))[0][1] for r in (0, 1)]\n"
+            "assert sorted(sum((p.asnumpy().tolist() for p in parts), [])) == list(range(8)), parts\n"
+            "shuffled = list(dataset.batches(options(data='mine.py:samples', shuffle=True), 1))[0][1].asnumpy().tolist()\n"
+            "assert shuffled != [0, 1, 2, 3]\n"
+        )
+    else:
+        for label, value in (("cat", 10), ("dog", 200)):
+            (out / "pictures" / label).mkdir(parents=True)
+            for i in range(3):
+                picture = Image.fromarray(np.full((80, 100, 3), value + i, np.uint8))
+                picture.save(out / "pictures" / label / f"{i}.png")
+        code = (
+            "(x, y), = dataset.batches(options(data='images:pictures'), 1, training=False)\n"
+            "assert y.asnumpy().tolist() == [0, 0, 0, 1] and x.shape == (4, 3, 64, 64) and y.dtype == dataset.ms.int32\n"
+            "wanted = ((np.array([10, 11, 12, 200])[:, None] / 255) - [.485, .456, .406]) / [.229, .224, .225]\n"
+            "assert np.allclose(x.asnumpy()[:, :, 5, 5], wanted, atol=1e-5), x.asnumpy()[:, :, 5, 5]\n"
+            "(x, y), = dataset.batches(options(data='images:pictures'), 1)\n"
+            "assert x.shape == (4, 3, 64, 64)\n"
+        )
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2", "GLOG_v": "3"}
+    done = subprocess.run(
+        [sys.executable, "-c", READ + code], cwd=out, env=environment, capture_output=True, text=True, timeout=200
+    )
+    assert done.returncode == 0, done.stderr
