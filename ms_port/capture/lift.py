@@ -14,7 +14,7 @@ import torch
 
 from ms_port.capture.abstract import Abstractor, canonical_class, is_torch_module
 from ms_port.capture.class_source import class_attributes, class_loc
-from ms_port.capture.layout import comments_above, keep_number_texts
+from ms_port.capture.layout import comment_behind, comments_above_line, comments_of, keep_number_texts
 from ms_port.capture.recording import Activation, CallRecord, FunctionRecord, Recording, TorchCall, ValueRead
 from ms_port.capture.statics import resolve_statics
 from ms_port.ir.flags import Flag
@@ -142,8 +142,9 @@ class _Lift:
         assert isinstance(record.tree, ast.FunctionDef)
         owner = self._owners[record.index]
         body = record.tree.body
-        docstring = ast.get_docstring(record.tree, clean=True)
+        docstring = ast.get_docstring(record.tree, clean=False)
         keep_number_texts(record)
+        layout = comments_of(record)
         facts = self._facts(record)
         return FunctionDef(
             key=self._keys[record.index],
@@ -154,9 +155,11 @@ class _Lift:
             loc=SourceLoc(record.file, record.tree.lineno),
             owner=canonical_class(owner) if owner is not None else None,
             kind=_kind(record, owner),
-            comments=comments_above(record),
+            comments=layout.above,
+            beside=layout.beside,
+            above=comments_above_line(record.file, record.line),
             during_init=all(a.mode == "init" for a in record.activations),
-            docstring=docstring,
+            docstring=clean_docstring(docstring) if docstring is not None else None,
         )
 
     def _facts(self, record: FunctionRecord) -> Facts:
@@ -234,16 +237,21 @@ class _Lift:
         }
         cells = {}
         for key, cls in {**mixins, **classes}.items():
+            loc, attributes = class_loc(cls), tuple(class_attributes(cls))
+            lines = [a.lineno for a in attributes]
             cells[key] = CellDef(
                 key=key,
                 name=cls.__name__,
                 bases=tuple(canonical_class(b) for b in cls.__bases__),
                 methods=tuple(by_owner.get(key, ())),
-                attributes=tuple(class_attributes(cls)),
-                docstring=inspect.cleandoc(cls.__doc__) if cls.__doc__ and "__doc__" in cls.__dict__ else None,
-                loc=class_loc(cls),
+                attributes=attributes,
+                docstring=clean_docstring(cls.__doc__) if cls.__doc__ and "__doc__" in cls.__dict__ else None,
+                loc=loc,
                 instances=tuple(instances.get(cls, ())),
                 class_modules=tuple(k for k, v in cls.__dict__.items() if isinstance(v, torch.nn.Module)),
+                comments={n: found for n in lines if (found := comments_above_line(loc.file, n))},
+                beside={n: text for n in lines if (text := comment_behind(loc.file, n)) is not None},
+                above=comments_above_line(loc.file, loc.line),
             )
         return cells
 
@@ -313,6 +321,12 @@ class _Lift:
             function=self._keys[call.activation.function.index] if call.activation is not None else None,
             writes=frozenset(v.storage for v in map(self._abstract, call.writes) if isinstance(v, TensorValue)),
         )
+
+
+def clean_docstring(text: str) -> str:
+    """Without its indentation; a first line of its own stays so where more lines follow."""
+    cleaned = inspect.cleandoc(text)
+    return f"\n{cleaned}" if "\n" in cleaned and text.lstrip(" \t").startswith("\n") else cleaned
 
 
 def _read_flag(read: ValueRead) -> Flag:

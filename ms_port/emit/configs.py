@@ -6,7 +6,7 @@ import ast
 import textwrap
 from collections.abc import Mapping
 
-from ms_port.emit.source import docstring
+from ms_port.emit.docstrings import docstring
 from ms_port.ir.tree import literal
 from ms_port.ir.values import Literal, Value
 

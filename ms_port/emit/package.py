@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import textwrap
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
 
 from jinja2 import StrictUndefined
@@ -14,12 +16,13 @@ from jinja2.sandbox import SandboxedEnvironment
 from ruff.__main__ import find_ruff_bin
 
 from ms_port.emit.configs import config_source
+from ms_port.emit.docstrings import docstring, fitted, summary
 from ms_port.emit.imports import import_block
 from ms_port.emit.order import ordered
 from ms_port.emit.parameters import CellPath, ParameterRow, cell_paths, parameter_rows
-from ms_port.emit.source import block_source, class_header, docstring, function_source
+from ms_port.emit.source import Comments, block_source, class_header, function_source
 from ms_port.emit.unparse import unparse
-from ms_port.ir.program import CellDef, Program
+from ms_port.ir.program import CellDef, FunctionDef, Program
 from ms_port.opmap import OpMap
 from ms_port.passes.cell_names import is_cell
 
@@ -95,6 +98,7 @@ def model_source(program: Program, opmap: OpMap, banner: Banner) -> str:
         config_source(name, fields, _config_doc(program, name)) for name, fields in program.configs.items() if fields
     ]
     definitions = ordered(program)
+    definitions = [_documented(d, [x.name for x in definitions]) for d in definitions]
     sources = [_cell_source(program, opmap, d) if isinstance(d, CellDef) else function_source(d) for d in definitions]
     names = [d.name for d in definitions]
     for statement in reversed(list(program.constants.values())):
@@ -103,19 +107,37 @@ def model_source(program: Program, opmap: OpMap, banner: Banner) -> str:
         after = max((i + 1 for i, name in enumerate(names) if name in needed), default=0)
         sources.insert(after, text)
         names.insert(after, "")
-    text = "\n\n\n".join([*parts, *sources, function_source(program.factory)])
+    text = "\n\n\n".join([*parts, *_with_constants(sources, names), function_source(program.factory)])
     load = _render("load_weights.py.j2", shared=_renames_parameters(program))
     tree = ast.parse(text + "\n\n" + load)
     exported = sorted({*_root_names(program), "build_model", "load_weights", *_config_names(program)}, key=_isort)
     return _render(
         "model.py.j2",
         banner=banner,
-        docstring=_first_paragraph(program),
+        command="\n        ".join(_command_lines(banner.command)),
+        docstring="\n".join(_wrapped(_summary(program), 116)),
         imports=import_block(tree, program.op_functions, [s.name for s in program.stubs]),
         exported=exported,
         body=text,
         load_weights=load,
     )
+
+
+def _with_constants(sources: Sequence[str], names: Sequence[str]) -> Iterator[str]:
+    """The sources, constants that follow each other (they have no name here) as one block."""
+    for constant, group in groupby(zip(names, sources, strict=True), key=lambda pair: not pair[0]):
+        texts = [text for _, text in group]
+        yield from ["\n".join(texts)] if constant else texts
+
+
+def _command_lines(command: str) -> list[str]:
+    """The command broken between its options."""
+    joined = re.sub(r" (--?\w[\w-]*) ", " \\1\0", command.strip())
+    return [line.replace("\0", " ") for line in _wrapped(joined, 110)]
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
 
 
 def _renames_parameters(program: Program) -> bool:
@@ -149,8 +171,8 @@ def _cell_source(program: Program, opmap: OpMap, cell: CellDef) -> str:
         lines.append(textwrap.indent(docstring(cell.docstring), "    "))
     parts = []
     if cell.attributes:
-        parts.append(block_source(cell.attributes, {}))
-    parts += [function_source(m) for m in cell.methods]
+        parts.append(block_source(cell.attributes, Comments(cell.comments, cell.beside)))
+    parts += [function_source(m, 1) for m in cell.methods]
     if not parts and not cell.docstring:
         parts.append("pass")
     lines.append(textwrap.indent("\n\n".join(parts), "    "))
@@ -183,17 +205,33 @@ def base_names(program: Program, opmap: OpMap, cell: CellDef) -> list[str]:
     return unique or ["nn.Cell"]
 
 
-def _first_paragraph(program: Program) -> str:
+def _documented(definition: CellDef | FunctionDef, names: Sequence[str]) -> CellDef | FunctionDef:
+    """A definition whose docstrings speak of the parameters that are left."""
+    if isinstance(definition, FunctionDef):
+        return replace(definition, docstring=fitted(definition.docstring, _parameters(definition), names))
+    methods = tuple(replace(m, docstring=fitted(m.docstring, _parameters(m), names)) for m in definition.methods)
+    init = next((m for m in methods if m.name == "__init__"), None)
+    described = _parameters(init) if init is not None else None
+    return replace(definition, methods=methods, docstring=fitted(definition.docstring, described, names))
+
+
+def _parameters(function: FunctionDef) -> list[str]:
+    args = function.node.args
+    every = [*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg]
+    return [a.arg for a in every if a is not None]
+
+
+def _summary(program: Program) -> str:
+    """What the file is about: its source's own words, else those of the root's class."""
     root = program.root_cell
-    doc = (root.docstring if root is not None else None) or program.docstring or ""
-    first = doc.strip().split("\n\n")[0].strip() if doc else ""
-    return " ".join(first.split()) or f"{root.name if root is not None else program.name} for MindSpore."
+    said = summary(program.docstring) or summary(root.docstring if root is not None else None)
+    return said or f"{root.name if root is not None else program.name} for MindSpore."
 
 
 def _init_source(program: Program) -> str:
     names = sorted({*_root_names(program), "build_model", "load_weights", *_config_names(program)}, key=_isort)
     listed = ", ".join(f'"{n}"' for n in names)
-    return f'"""{_first_paragraph(program)}"""\n\nfrom .model import {", ".join(names)}\n\n__all__ = [{listed}]\n'
+    return f"{docstring(_summary(program), 0)}\n\nfrom .model import {', '.join(names)}\n\n__all__ = [{listed}]\n"
 
 
 def _render(template: str, **values: object) -> str:

@@ -5,86 +5,108 @@ from __future__ import annotations
 import ast
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
+from ms_port.emit.docstrings import docstring
 from ms_port.emit.unparse import unparse
 from ms_port.ir.program import CellDef, FunctionDef
 
 _INDENT = "    "
+_ROOM = 104
+"""Characters for a statement and the comment behind it; a longer comment stands above."""
 
 
-def function_source(function: FunctionDef) -> str:
-    """The ``def`` with its docstring, body, comments; not indented."""
+@dataclass(frozen=True, slots=True)
+class Comments:
+    """By line of the source: what stands above a statement, what behind it."""
+
+    above: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    beside: Mapping[int, str] = field(default_factory=dict)
+
+
+def function_source(function: FunctionDef, depth: int = 0) -> str:
+    """The ``def`` with its docstring, body, comments; not indented. ``depth``: how deep it will stand."""
     node = function.node
-    lines = [f"@{unparse(d)}" for d in node.decorator_list]
+    comments = Comments(function.comments, function.beside)
+    lines = [*function.above, *(f"@{unparse(d)}" for d in node.decorator_list)]
     returns = f" -> {unparse(node.returns)}" if node.returns is not None else ""
-    lines.append(f"def {node.name}({unparse(node.args)}){returns}:")
-    if function.docstring:
-        lines.append(textwrap.indent(docstring(function.docstring), _INDENT))
-    body = block_source(function.body, function.comments)
-    lines.append(textwrap.indent(body or ("" if function.docstring else "pass"), _INDENT))
+    header = f"def {node.name}({unparse(node.args, inside=True)}){returns}:"
+    lines.append(_with_comment(header, comments.beside.get(getattr(node, "lineno", 0))))
+    doc = docstring(function.docstring, depth + 1) if function.docstring else ""
+    if doc:
+        lines.append(textwrap.indent(doc, _INDENT))
+    body = block_source(function.body, comments)
+    lines.append(textwrap.indent(body or ("" if doc else "pass"), _INDENT))
     return "\n".join(line for line in lines if line)
 
 
-def block_source(statements: Sequence[ast.stmt], comments: Mapping[int, tuple[str, ...]], first: bool = True) -> str:
+def block_source(statements: Sequence[ast.stmt], comments: Comments) -> str:
     """Statements one below the other."""
     parts: list[str] = []
     seen: set[int] = set()
     for statement in statements:
         line = getattr(statement, "lineno", 0)
-        above = comments.get(line, ()) if line not in seen else ()
+        above, behind = (comments.above.get(line, ()), comments.beside.get(line)) if line not in seen else ((), None)
         seen.add(line)
         if not parts:
             above = tuple(c for c in above if c)
-        parts.extend(above)
-        parts.append(_statement(statement, comments))
+        text = _statement(statement, comments, behind)
+        # A statement that its comments outgrow carries them above itself.
+        parts += [*above, *text]
     return "\n".join(parts)
 
 
-def _statement(statement: ast.stmt, comments: Mapping[int, tuple[str, ...]]) -> str:
+def _with_comment(text: str, comment: str | None) -> str:
+    return f"{text}  {comment}" if comment else text
+
+
+def _statement(statement: ast.stmt, comments: Comments, behind: str | None) -> list[str]:
+    """The text of a statement, below the comments that find no room behind it."""
+    above: list[str] = []
     match statement:
         case ast.If():
-            return _if(statement, comments)
+            return [_if(statement, comments)]
         case ast.For(target=target, iter=iterated, body=body):
-            text = f"for {_bare(target)} in {unparse(iterated)}:\n{_indented(body, comments)}"
-            return text + _loop_else(statement.orelse, comments)
+            header = _with_comment(f"for {_bare(target)} in {unparse(iterated, lost=above)}:", behind)
+            return [*above, f"{header}\n{_indented(body, comments)}" + _loop_else(statement.orelse, comments)]
         case ast.While(test=test, body=body):
-            return f"while {unparse(test)}:\n{_indented(body, comments)}" + _loop_else(statement.orelse, comments)
-    return unparse(statement)
+            header = _with_comment(f"while {unparse(test, lost=above)}:", behind)
+            return [*above, f"{header}\n{_indented(body, comments)}" + _loop_else(statement.orelse, comments)]
+    text = unparse(statement, lost=above)
+    if behind is None:
+        return [*above, text]
+    if "\n" not in text and len(text) + len(behind) > _ROOM:
+        return [*above, behind, text]
+    return [*above, _with_comment(text, behind)]
 
 
-def _loop_else(orelse: Sequence[ast.stmt], comments: Mapping[int, tuple[str, ...]]) -> str:
+def _loop_else(orelse: Sequence[ast.stmt], comments: Comments) -> str:
     return f"\nelse:\n{_indented(orelse, comments)}" if orelse else ""
 
 
 def _bare(node: ast.expr) -> str:
-    """A loop's target or iterable: a tuple needs no parentheses there."""
+    """A loop's target: a tuple needs no parentheses there."""
     text = unparse(node)
-    return text[1:-1] if isinstance(node, ast.Tuple) and text.startswith("(") and node.elts else text
+    return text[1:-1] if isinstance(node, ast.Tuple) and text.startswith("(") and len(node.elts) > 1 else text
 
 
-def _if(statement: ast.If, comments: Mapping[int, tuple[str, ...]], word: str = "if") -> str:
-    text = f"{word} {unparse(statement.test)}:\n{_indented(statement.body, comments)}"
+def _if(statement: ast.If, comments: Comments, word: str = "if") -> str:
+    header = _with_comment(f"{word} {unparse(statement.test)}:", comments.beside.get(getattr(statement, "lineno", 0)))
+    text = f"{header}\n{_indented(statement.body, comments)}"
     match statement.orelse:
         case []:
             return text
         case [ast.If() as nested]:
-            above = [f"{c}" for c in comments.get(getattr(nested, "lineno", 0), ()) if c]
+            above = [c for c in comments.above.get(getattr(nested, "lineno", 0), ()) if c]
             return "\n".join([text, *above, _if(nested, comments, "elif")])
     return f"{text}\nelse:\n{_indented(statement.orelse, comments)}"
 
 
-def _indented(body: Sequence[ast.stmt], comments: Mapping[int, tuple[str, ...]]) -> str:
+def _indented(body: Sequence[ast.stmt], comments: Comments) -> str:
     return textwrap.indent(block_source(body, comments) or "pass", _INDENT)
 
 
-def docstring(text: str) -> str:
-    """A docstring literal, one line where it fits."""
-    escaped = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
-    if "\n" not in text:
-        return f'"""{escaped}"""' if not escaped.endswith('"') else f'"""{escaped} """'
-    return f'"""{escaped}\n"""'
-
-
 def class_header(cell: CellDef, bases: Sequence[str]) -> str:
-    """``class Name(bases):``."""
-    return f"class {cell.name}({', '.join(bases)}):" if bases else f"class {cell.name}:"
+    """``class Name(bases):`` below its comments."""
+    header = f"class {cell.name}({', '.join(bases)}):" if bases else f"class {cell.name}:"
+    return "\n".join([*cell.above, header])

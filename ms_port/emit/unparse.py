@@ -5,12 +5,56 @@ from __future__ import annotations
 import ast
 import math
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+from ms_port.ir.tree import copy
 
 _Base: Any = ast._Unparser  # type: ignore[attr-defined]  # the class behind ast.unparse, which takes no options
 
 
 class _Unparser(_Base):  # type: ignore[misc]
+    def __init__(self, inside: bool = False, **options: Any) -> None:
+        super().__init__(**options)
+        self._brackets = int(inside)
+        self.lost: list[str] = []
+        """Comments that stood in brackets which are gone."""
+
+    @contextmanager
+    def delimit(self, start: str, end: str) -> Iterator[None]:
+        self._brackets += 1
+        with super().delimit(start, end):
+            yield
+        self._brackets -= 1
+
+    def traverse(self, node: Any) -> None:
+        before, after = getattr(node, "comments_before", ()), getattr(node, "comments_after", ())
+        if not (before or after):
+            super().traverse(node)
+            return
+        if self._brackets:
+            self._comment_lines(before)
+            super().traverse(node)
+            for comment in after:
+                self.write(f"  {comment}\n")
+        else:
+            self.lost += [*before, *after]
+            super().traverse(node)
+
+    def _comment_lines(self, comments: tuple[str, ...]) -> None:
+        if comments:
+            self.write("\n" + "".join(f"{comment}\n" for comment in comments))
+
+    def visit_keyword(self, node: ast.keyword) -> None:
+        value = node.value
+        if (before := getattr(value, "comments_before", ())) and self._brackets:
+            self._comment_lines(before)
+            value = copy(value)
+            del value.comments_before  # type: ignore[attr-defined]
+            node = ast.keyword(node.arg, value)
+        super().visit_keyword(node)
+
     def visit_Constant(self, node: ast.Constant) -> None:
         text = getattr(node, "text", None)
         if isinstance(node.value, int | float) and not isinstance(node.value, bool) and math.isfinite(node.value):
@@ -86,6 +130,13 @@ def _was_parenthesized(parent: ast.expr, child: ast.expr, is_left: bool) -> bool
     return (parent.end_lineno or 0, parent.end_col_offset or 0) > (child.end_lineno or 0, child.end_col_offset or 0)
 
 
-def unparse(node: ast.AST) -> str:
-    """Source of a node."""
-    return str(_Unparser().visit(ast.fix_missing_locations(node)))
+def unparse(node: ast.AST, inside: bool = False, lost: list[str] | None = None) -> str:
+    """Source of a node, with comments in its brackets. ``inside``: it will stand in brackets.
+
+    ``lost`` gets the comments for which there are no brackets.
+    """
+    writer = _Unparser(inside)
+    text = str(writer.visit(ast.fix_missing_locations(node)))
+    if lost is not None:
+        lost += writer.lost
+    return text

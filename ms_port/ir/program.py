@@ -75,6 +75,10 @@ class FunctionDef:
     """``function``, ``method``, ``static``, ``class``, ``property``."""
     comments: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     """Line in ``loc.file`` -> the comment lines directly above it."""
+    beside: Mapping[int, str] = field(default_factory=dict)
+    """Line of a statement in ``loc.file`` -> the comment behind it."""
+    above: tuple[str, ...] = ()
+    """The comment lines directly above the definition."""
     during_init: bool = False
     """Ran only while the model was built: ordinary Python, not graph code."""
     docstring: str | None = None
@@ -98,6 +102,12 @@ class CellDef:
     """Dotted names of its instances in the model."""
     class_modules: tuple[str, ...] = ()
     """Class-level names that hold a module."""
+    comments: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    """Line of an attribute -> the comment lines directly above it."""
+    beside: Mapping[int, str] = field(default_factory=dict)
+    """Line of an attribute -> the comment behind it."""
+    above: tuple[str, ...] = ()
+    """The comment lines directly above the class."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,15 @@ def nid(node: ast.AST) -> int:
     return getattr(node, "nid", -1)
 
 
+def keep_place(node: ast.AST, made: ast.AST) -> None:
+    """Note on a new node from which line it comes, and the comments that stand there."""
+    for name in ("comments_before", "comments_after"):
+        if hasattr(node, name) and not hasattr(made, name):
+            setattr(made, name, getattr(node, name))
+    if nid(node) >= 0 and not hasattr(made, "line"):
+        made.line = getattr(node, "lineno", 0)  # type: ignore[attr-defined]
+
+
 def expression(text: str) -> ast.expr:
     """Parse one expression."""
     return ast.parse(text, mode="eval").body

@@ -143,5 +143,5 @@ def _with_cells(program: Program, cell: CellDef, drawing: dict[str, set[str]]) -
         init = replace(
             methods[0], key=f"{cell.key}.__init__ (draws)", name="__init__", node=node, body=body, docstring=None
         )
-        methods.insert(0, replace(init, kind="method", during_init=True, comments={}))
+        methods.insert(0, replace(init, kind="method", during_init=True, comments={}, beside={}, above=()))
     return replace(cell, methods=tuple(methods))

@@ -23,9 +23,8 @@ def keep_reached(program: Program) -> Program:
         if key in reach.cells
     }
     functions = {key: f for key, f in program.functions.items() if key in reach.functions}
-    names = {n.id for s in program.constants.values() for n in ast.walk(s) if isinstance(n, ast.Name)}
-    read = reach.names | names
-    constants = {name: s for name, s in program.constants.items() if name in reach.names}
+    read = reach.names
+    constants = {name: s for name, s in program.constants.items() if name in read}
     configs = {name: fields for name, fields in program.configs.items() if name.rpartition(".")[2] in reach.names}
     used = frozenset(name for name in program.op_functions if name in read or name in _bases(program, cells.values()))
     return replace(
@@ -70,8 +69,6 @@ class _Reach:
         for path, module in program.modules.items():
             if module.cls in program.cells and path == "":
                 self._cell(module.cls)
-        for statement in program.constants.values():
-            self._walk([statement])
 
     def _cell(self, key: str) -> None:
         if key in self.cells or key not in self._program.cells:
@@ -114,6 +111,9 @@ class _Reach:
                         self._key(key)
 
     def _name(self, name: str) -> None:
+        if name not in self.names and name in self._program.constants:
+            self.names.add(name)
+            self._walk([self._program.constants[name]])
         self.names.add(name)
         if name in self._by_name:
             self._cell(self._by_name[name])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from ms_port.ir.tree import copy, literal
+from ms_port.ir.tree import copy, keep_place, literal
 from ms_port.ir.values import DType, ModuleValue, ObjectValue, TensorValue, holds_tensor
 from ms_port.passes.lowering.attributes import lower_attribute, output_fields
 from ms_port.passes.lowering.names import lower_name, of_value
@@ -17,7 +17,14 @@ from ms_port.passes.lowering.scope import Scope, Untranslatable, same, truth
 
 
 def lower(scope: Scope, node: ast.expr) -> ast.expr:
-    """The expression as it stands in the output. Raises Untranslatable."""
+    """The expression as it stands in the output, with its comments and its line. Raises Untranslatable."""
+    made = _lowered(scope, node)
+    if made is not node:
+        keep_place(node, made)
+    return made
+
+
+def _lowered(scope: Scope, node: ast.expr) -> ast.expr:
     handler = _HANDLERS.get(type(node))
     try:
         if handler is not None:

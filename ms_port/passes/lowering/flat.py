@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from pathlib import Path
 
 from ms_port.ir.program import EMPTY_FACTS, CallFact, FunctionDef, LedgerEntry
 from ms_port.ir.tree import literal
@@ -137,7 +138,8 @@ class _Flat:
         """The function of the program."""
         arguments = ast.arguments([], [ast.arg(p) for p in self.inputs], None, [], [], None, [])
         node = ast.FunctionDef(name, arguments, [], [], None, lineno=self._node.lineno)
-        doc = f"Traced calls of {ast.unparse(self._node.func)} ({scope.loc(self._node)})."
+        place = scope.loc(self._node)
+        doc = f"Traced calls of {ast.unparse(self._node.func)} ({Path(place.file).name}:{place.line})."
         return FunctionDef(key, name, node, tuple(self.body()), EMPTY_FACTS, scope.loc(self._node), docstring=doc)
 
     def _bind(self, value: Value, expression: ast.expr) -> None:

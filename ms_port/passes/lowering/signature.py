@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from ms_port.ir.tree import copy, expression, literal
+from ms_port.ir.tree import copy, expression, keep_place, literal
 from ms_port.ir.values import ClassValue, FunctionValue, Value
 from ms_port.passes.lowering.scope import Scope, Untranslatable
 
@@ -45,7 +45,11 @@ def lower_arguments(scope: Scope) -> ast.arguments:
 
 def _argument(scope: Scope, arg: ast.arg) -> ast.arg:
     annotation = lower_annotation(scope, arg.annotation) if arg.annotation is not None else None
-    return ast.arg(arg.arg, annotation)
+    made = ast.arg(arg.arg, annotation)
+    keep_place(arg, made)
+    if arg.annotation is not None and annotation is not None:
+        keep_place(arg.annotation, annotation)
+    return made
 
 
 def _default(scope: Scope, node: ast.expr) -> ast.expr:

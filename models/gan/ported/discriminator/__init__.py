@@ -1,4 +1,4 @@
-"""Pictures, (batch, channels, 32, 32), to one score each, (batch,)."""
+"""A small convolutional GAN for pictures of 32 x 32."""
 
 from .model import Discriminator, build_model, load_weights
 

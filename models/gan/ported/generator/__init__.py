@@ -1,4 +1,4 @@
-"""Noise, (batch, latent), to pictures, (batch, channels, 32, 32), in -1 ... 1."""
+"""A small convolutional GAN for pictures of 32 x 32."""
 
 from .model import Generator, build_model, load_weights
 

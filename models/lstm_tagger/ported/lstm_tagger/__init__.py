@@ -1,4 +1,4 @@
-"""Embed, read in both directions, and score the tags of each token."""
+"""A bidirectional LSTM that tags every token of a sentence."""
 
 from .model import Tagger, build_model, load_weights
 

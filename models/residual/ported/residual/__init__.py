@@ -1,4 +1,4 @@
-"""Stem, stages of bottlenecks, pooled linear head."""
+"""A residual image classifier made of pre-activated bottleneck blocks."""
 
 from .model import ResidualClassifier, build_model, load_weights
 

@@ -1,4 +1,4 @@
-"""Contract `depth` times, expand as often, and classify every pixel."""
+"""A U-Net for segmentation: transposed convolutions on the way up, skip connections across."""
 
 from .model import UNet, build_model, load_weights
 
