@@ -10,19 +10,21 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib import import_module
+from keyword import iskeyword
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ms_port.errors import BadInput
 from ms_port.inputs import InputSpec
 from ms_port.project import Edit, Staging, TrainInput, plan_training, write_training_files
-from ms_port.project.places import with_places
+from ms_port.project.output import STATE
+from ms_port.project.places import with_places, write_source_map
 from ms_port.project.port_file import port_json, relocated, source_hashes, versions
 from ms_port.report import Change, Coverage, Report, write_report
 
 if TYPE_CHECKING:
     from ms_port.capture import Inputs, Recording
-    from ms_port.emit import EmittedFiles
+    from ms_port.emit import EmittedFiles, Origin
     from ms_port.ir.program import Program
     from ms_port.opmap import OpMap
 
@@ -121,7 +123,8 @@ def run(request: Request, progress: Progress | None = None) -> Outcome:
                 notes += _write_weights(recording, emitted, request, stage.root)
         edits = stage.keep_edits(files if request.diff else [*files, "weights.safetensors"])
         stubs = {stub.api: stub.name for stub in program.stubs}
-        program = replace(program, flags=with_places(program.flags, stubs, stage.root, files))
+        origins = _origins(program.name, emitted, stage.root)
+        program = replace(program, flags=with_places(program.flags, stubs, stage.root, files, origins))
         if request.diff:
             return Outcome(_report(request, program, {}, clock, notes, edits), stage.diff(files))
         verification: Mapping[str, Any] = {}
@@ -132,6 +135,7 @@ def run(request: Request, progress: Progress | None = None) -> Outcome:
                 verification = _verify(request, recording, stage.root)
         report = _report(request, program, verification, clock, notes, edits)
         write_report(report, stage.root / "report", _log(report, request, recording))
+        write_source_map(origins, stage.root / "report")
         stage.commit()
     return Outcome(report)
 
@@ -181,11 +185,19 @@ def _translate(recording: Recording, op_map: OpMap, request: Request, root: Path
             file.parent.mkdir(exist_ok=True)
             file.write_text(f"{program}\n", encoding="utf-8")
 
-    return translate(recording, op_map, Options(name=package_name(request), freeze=request.freeze, dump=dump))
+    name = package_name(request, recording.model)
+    return translate(recording, op_map, Options(name=name, freeze=request.freeze, dump=dump))
 
 
-def package_name(request: Request) -> str:
-    """``--name``, else one made of the target: ``resnet50``, ``text_encoder`` for TextEncoder."""
+_NO_NAMES = frozenset(
+    "build builder construct create created default example fn from fresh function get init load main make maker mod "
+    "model module my net network new nn setup target test the torch".split()
+)
+"""Words of a factory that say nothing of what it makes."""
+
+
+def package_name(request: Request, model: object) -> str:
+    """``--name``, else one made of the target (``resnet50``), or of the model's class (``text_encoder``)."""
     if request.name is not None:
         if not request.name.isidentifier():
             raise BadInput(
@@ -193,9 +205,16 @@ def package_name(request: Request) -> str:
             )
         return request.name
     given = request.arguments.get("model_name")  # timm's and others' create_model
-    name = given if isinstance(given, str) else getattr(request.target, "__name__", type(request.target).__name__)
+    name = _words(given if isinstance(given, str) else getattr(request.target, "__name__", type(model).__name__))
+    if not isinstance(request.target, type) and set(name.split("_")) <= _NO_NAMES:
+        name = _words(type(model).__name__)
+    return name if name.isidentifier() and not iskeyword(name) else f"model_{name}".rstrip("_")
+
+
+def _words(name: str) -> str:
+    """``TextEncoder`` as ``text_encoder``."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
-    return re.sub(r"\W+", "_", words).strip("_").lower() or "model"
+    return re.sub(r"_+", "_", re.sub(r"\W+", "_", words)).strip("_").lower()
 
 
 def _emit(
@@ -234,6 +253,15 @@ def _emit(
         root, package=package, model=package, banner=said, inputs=inputs, plan=plan, device=request.device
     )
     return emitted, files, []
+
+
+def _origins(package: str, emitted: EmittedFiles, root: Path) -> dict[str, Mapping[int, Origin]]:
+    """By file: from which source line each line comes, where a person has not changed it."""
+    from ms_port.emit import after_edits
+
+    file = f"{package}/model.py"
+    texts = [(folder / file).read_text(encoding="utf-8") for folder in (root / STATE / "base", root)]
+    return {file: after_edits(emitted.origins, *texts)}
 
 
 def _options(request: Request) -> dict[str, Any]:
@@ -291,7 +319,7 @@ def _report(
     edits: tuple[Edit, ...],
 ) -> Report:
     return Report(
-        model=package_name(request),
+        model=program.name,
         target=request.target_text,
         flags=program.flags,
         coverage=coverage(program),

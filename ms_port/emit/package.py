@@ -6,7 +6,7 @@ import ast
 import re
 import subprocess
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
@@ -21,6 +21,7 @@ from ms_port.emit.imports import import_block
 from ms_port.emit.order import ordered
 from ms_port.emit.parameters import CellPath, ParameterRow, cell_paths, parameter_rows
 from ms_port.emit.source import Comments, block_source, class_header, function_source
+from ms_port.emit.source_map import Origin, source_lines
 from ms_port.emit.unparse import unparse
 from ms_port.ir.program import CellDef, FunctionDef, Program
 from ms_port.opmap import OpMap
@@ -54,7 +55,8 @@ class EmittedFiles:
     cells: tuple[CellPath, ...]
     lines: int
     classes: int
-    fields: tuple[str, ...] = field(default=())
+    origins: Mapping[int, Origin] = field(default_factory=dict)
+    """By line of model.py."""
 
 
 def template_directory() -> Path:
@@ -88,6 +90,7 @@ def write_package(program: Program, opmap: OpMap, out: Path, banner: Banner) -> 
         cells=tuple(cell_paths(program)),
         lines=model.count("\n"),
         classes=len(program.cells),
+        origins=source_lines(program, model),
     )
 
 

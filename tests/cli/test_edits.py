@@ -94,3 +94,29 @@ def test_a_conflict(project: Project) -> None:
     project.model.write_text(settled)
     assert project.convert()["edits"] == [{"file": "net/model.py", "action": "kept"}]
     assert project.code == 0
+
+
+def test_source_map(project: Project) -> None:
+    """Every line that comes from the source says from which one, also below a line that a person added."""
+
+    def lines() -> dict[str, dict]:
+        found = json.loads((project.out / "report/source_map.json").read_text())["files"]["net/model.py"]
+        text = project.model.read_text().splitlines()
+        return {text[int(n) - 1].strip(): origin for n, origin in found.items()}
+
+    source = SOURCE.splitlines()
+
+    def line_of(text: str) -> dict:
+        return {"file": str(project.source), "line": source.index(text) + 1, "module": ""}
+
+    expected = {
+        "self.first = nn.Dense(4, width)": line_of("        self.first = nn.Linear(4, width)"),
+        "return ops.relu(x)": line_of("        return torch.relu(x)"),
+        "class Net(nn.Cell):": line_of("class Net(nn.Module):"),
+    }
+    assert expected.items() <= lines().items()
+    assert "import mindspore as ms" not in lines()
+    project.edit(project.model, "    def features(", "    def mine(self):\n        return 1\n\n    def features(")
+    project.convert()
+    assert expected.items() <= lines().items()
+    assert "return 1" not in lines()
