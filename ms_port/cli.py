@@ -106,17 +106,26 @@ def verify(
 @app.command()
 def weights(
     source: Annotated[Path, typer.Argument(metavar="SRC", help="Checkpoint file or folder.")],
-    target: Annotated[Path, typer.Argument(metavar="DST", help=".safetensors or .ckpt; .pt, .pth with --to torch")],
+    target: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DST", help=".safetensors or .ckpt; .pt, .pth with --to torch; OUT/checkpoints to train on"
+        ),
+    ],
     port: Annotated[Path, typer.Option(help="The port whose parameters these are.")],
     to: Annotated[str, typer.Option(help="mindspore or torch")] = "mindspore",
     as_json: Json = False,
 ) -> None:
-    """Convert a checkpoint for a port, or back."""
-    from ms_port.weights import convert_file
+    """Convert a checkpoint for a port, or back. Into a folder: with optimizer and schedule, for train.py --resume."""
+    from ms_port.weights import convert_file, convert_training_state, read_rows
 
     if to not in ("mindspore", "torch"):
         raise BadInput(f"there is no side '{to}'", where="--to", advice="mindspore or torch")
-    notes = convert_file(source, target, port, "torch" if to == "torch" else "mindspore")
+    if target.is_dir() or not target.suffix:
+        step, notes = convert_training_state(source, target, read_rows(port))
+        target = target / f"step_{step}.safetensors"
+    else:
+        notes = convert_file(source, target, port, "torch" if to == "torch" else "mindspore")
     if as_json:
         _print_json({"file": str(target), "notes": list(notes)})
         return

@@ -298,7 +298,7 @@ def _write_weights(recording: Recording, emitted: EmittedFiles, request: Request
 def _rows(emitted: EmittedFiles) -> list[dict[str, Any]]:
     """port.json's ``parameters``."""
     return [
-        {"torch": row.torch, "mindspore": row.mindspore, "shape": list(row.shape), "rule": row.rule}
+        {"torch": row.torch, "mindspore": row.mindspore, "shape": list(row.shape), "rule": row.rule, "kind": row.kind}
         for row in emitted.parameters
     ]
 

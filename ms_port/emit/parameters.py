@@ -19,6 +19,8 @@ class ParameterRow:
     mindspore: str | None
     shape: tuple[int, ...]
     rule: str
+    kind: str = "parameter"
+    """``parameter`` or ``buffer``, as torch has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +40,12 @@ def parameter_rows(program: Program, opmap: OpMap) -> Iterator[ParameterRow]:
         name, rule = _mapped(program, opmap, path, variants)
         if tensor.kind.startswith("buffer (not") and not _is_loaded(program, path):
             continue
+        kind = "parameter" if tensor.kind == "parameter" else "buffer"
         if name is not None and tensor.tied_to is not None:
-            yield ParameterRow(path, owners.get(tensor.tied_to, name), tensor.shape, "tied")
+            yield ParameterRow(path, owners.get(tensor.tied_to, name), tensor.shape, "tied", kind)
             continue
         owners[path] = name
-        yield ParameterRow(path, name, tensor.shape, rule)
+        yield ParameterRow(path, name, tensor.shape, rule, kind)
 
 
 def _is_loaded(program: Program, path: str) -> bool:

@@ -4,6 +4,7 @@ from ms_port.weights.checkpoint import Checkpoint, LazyTensors, WeightsError, re
 from ms_port.weights.convert import ParameterRow, convert, convert_file, fit_names, load_into_module, read_rows
 from ms_port.weights.rules import RULES, Rule
 from ms_port.weights.state import module_state
+from ms_port.weights.training_state import convert_training_state
 from ms_port.weights.write import write_ckpt, write_safetensors, write_torch
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "WeightsError",
     "convert",
     "convert_file",
+    "convert_training_state",
     "fit_names",
     "load_into_module",
     "module_state",

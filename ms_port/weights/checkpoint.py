@@ -94,6 +94,20 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
     return Checkpoint(tensors, (*notes, *more))
 
 
+def read_torch_file(path: Path) -> object:
+    """What ``torch.save`` wrote, read as data. Raises WeightsError."""
+    if not path.is_file():
+        raise WeightsError(f"{path}: no such file", "Name a file that torch.save wrote.")
+    return _torch_load(path)
+
+
+def read_unwrapped(loaded: object, path: Path) -> Checkpoint:
+    """The state dict in what ``torch.load`` returned. Raises WeightsError."""
+    tensors, notes = _unwrap(loaded, path)
+    tensors, more = _strip_wrappers(tensors)
+    return Checkpoint(tensors, (*notes, *more))
+
+
 def _read_folder(folder: Path) -> tuple[LazyTensors, tuple[str, ...]]:
     indices = sorted(folder.glob("*.index.json"), key=lambda p: (".safetensors" not in p.name, p.name))
     if indices:

@@ -27,11 +27,14 @@ class ParameterRow:
     mindspore: str | None
     shape: tuple[int, ...]
     rule: str = "same"
+    kind: str = "parameter"
 
     @staticmethod
     def of(row: Mapping[str, Any]) -> ParameterRow:
         """From the JSON object."""
-        return ParameterRow(row["torch"], row["mindspore"], tuple(row["shape"]), row["rule"])
+        return ParameterRow(
+            row["torch"], row["mindspore"], tuple(row["shape"]), row["rule"], row.get("kind", "parameter")
+        )
 
 
 def read_rows(port: str | Path) -> tuple[ParameterRow, ...]:
