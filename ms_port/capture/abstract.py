@@ -121,6 +121,12 @@ class Abstractor:
             return ir.ObjectValue(canonical_class(type(value)), id(value), "enum", (("name", ir.Literal(value.name)),))
         if isinstance(value, torch.device):
             return ir.ObjectValue("torch.device", id(value), "device")
+        if isinstance(
+            value, (torch.memory_format, torch.layout)
+        ):  # where and how a tensor lies means nothing in the port
+            return ir.ObjectValue(f"torch.{type(value).__name__}", id(value), "device")
+        if isinstance(value, torch.Generator):
+            return ir.ObjectValue("torch.Generator", id(value), "generator")
         if isinstance(value, Mapping) and type(value).__module__ in ("builtins", "collections"):
             return self._mapping(value)
         if callable(value) and (function := self._function(value)) is not None:

@@ -10,7 +10,8 @@ from ms_port.ir.program import CellDef, FunctionDef, Program
 
 def ordered(program: Program) -> list[CellDef | FunctionDef]:
     """Cells and free functions: files in the order of their dependencies, inside a file by line."""
-    definitions: dict[str, CellDef | FunctionDef] = {**program.functions, **program.cells}
+    own = {key: f for key, f in program.functions.items() if f.kind != "expanded"}
+    definitions: dict[str, CellDef | FunctionDef] = {**own, **program.cells}
     by_name = {d.name: k for k, d in definitions.items()}
     reads = {key: _reads(d, by_name) | _base_keys(d, definitions) for key, d in definitions.items()}
     files = _file_order(definitions, reads, program.root)

@@ -71,10 +71,8 @@ def write_package(program: Program, opmap: OpMap, out: Path, banner: Banner) -> 
     folder = out / program.name
     folder.mkdir(parents=True, exist_ok=True)
     texts = {"model.py": model_source(program, opmap, banner), "__init__.py": _init_source(program)}
-    if program.op_functions:
-        texts["functions.py"] = _render(
-            "functions.py.j2", banner=banner, body=opmap.function_sources(sorted(program.op_functions))
-        )
+    if program.op_functions or _expanded(program):
+        texts["functions.py"] = _render("functions.py.j2", banner=banner, body=_functions_source(program, opmap))
     if program.stubs:
         texts["fixes.py"] = _render("fixes.py.j2", banner=banner, stubs=program.stubs)
     paths = []
@@ -119,7 +117,9 @@ def model_source(program: Program, opmap: OpMap, banner: Banner) -> str:
         banner=banner,
         command="\n        ".join(_command_lines(banner.command)),
         docstring="\n".join(_wrapped(_summary(program), 116)),
-        imports=import_block(tree, program.op_functions, [s.name for s in program.stubs]),
+        imports=import_block(
+            tree, program.op_functions | {f.name for f in _expanded(program)}, [s.name for s in program.stubs]
+        ),
         exported=exported,
         body=text,
         load_weights=load,
@@ -141,6 +141,23 @@ def _command_lines(command: str) -> list[str]:
 
 def _wrapped(text: str, width: int) -> list[str]:
     return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+
+
+def _expanded(program: Program) -> list[FunctionDef]:
+    """Functions made of torch's expansion of a call: they stand beside the op map's."""
+    return [f for f in program.functions.values() if f.kind == "expanded"]
+
+
+def _functions_source(program: Program, opmap: OpMap) -> str:
+    """The op map's functions that are used, then the expanded ones."""
+    own = opmap.function_sources(sorted(program.op_functions))
+    made = "\n\n\n".join(map(function_source, _expanded(program)))
+    if not made:
+        return own
+    imports = import_block(ast.parse(made), [], [])
+    future = "from __future__ import annotations\n"
+    head = future if own.startswith(future) else ""
+    return f"{head}{imports}\n{own.removeprefix(future)}\n\n{made}\n"
 
 
 def _renames_parameters(program: Program) -> bool:

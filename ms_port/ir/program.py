@@ -72,7 +72,7 @@ class FunctionDef:
     owner: str | None = None
     """Class in whose body it is defined."""
     kind: str = "function"
-    """``function``, ``method``, ``static``, ``class``, ``property``."""
+    """``function``, ``method``, ``static``, ``class``, ``property``, ``expanded`` (by torch: in functions.py)."""
     comments: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     """Line in ``loc.file`` -> the comment lines directly above it."""
     beside: Mapping[int, str] = field(default_factory=dict)

@@ -38,8 +38,8 @@ from mindspore.common.initializer import initializer
 class Worker:
     """A MindSpore process that is started when first needed, and again after a crash."""
 
-    def __init__(self, timeout: float = 400.0) -> None:
-        self.timeout = timeout
+    def __init__(self, timeout: float = 400.0, module: str = "ms_port.opmap.worker") -> None:
+        self.timeout, self.module = timeout, module
         self._process: subprocess.Popen[bytes] | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
@@ -72,7 +72,7 @@ class Worker:
             }
             self._folder = tempfile.TemporaryDirectory()  # MindSpore leaves rank_0/ where it runs
             self._process = subprocess.Popen(
-                [sys.executable, "-W", "ignore", "-m", "ms_port.opmap.worker"],
+                [sys.executable, "-W", "ignore", "-m", self.module],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

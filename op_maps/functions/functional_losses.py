@@ -26,7 +26,7 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
     if log_target:
         losses = ops.exp(target) * (target - input)
     else:
-        losses = target * (ops.log(ops.where(target > 0, target, ops.ones_like(target))) - input)
+        losses = target * (ops.log(ops.where(target == 0, ops.ones_like(target), target)) - input)
     if reduction == "batchmean":
         return losses.sum() / input.shape[0]
     return reduced(losses, reduction)

@@ -30,6 +30,74 @@ def binary_cross_entropy(
     return reduced(losses if weight is None else losses * weight, reduction)
 
 
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor | tuple[int, ...],
+    target_lengths: Tensor | tuple[int, ...],
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
+    """F.ctc_loss: lengths may be numbers, targets may stand one behind the other, and the batch may be missing."""
+    targets = targets.astype(ms.int32)
+    longest = max(target_lengths) if isinstance(target_lengths, (tuple, list)) else targets.shape[-1]
+    input_lengths, target_lengths = int32_tensor(input_lengths), int32_tensor(target_lengths)
+    single = log_probs.ndim == 2
+    if single:
+        log_probs, targets = log_probs.expand_dims(1), targets.reshape(1, -1)
+        input_lengths, target_lengths = input_lengths.reshape(1), target_lengths.reshape(1)
+    elif targets.ndim == 1:
+        starts = ops.cumsum(target_lengths, 0) - target_lengths
+        places = starts.expand_dims(1) + ops.arange(longest).astype(ms.int32)
+        targets = ops.gather(targets, ops.clamp(places, 0, targets.shape[0] - 1), 0)
+    loss = ops.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)[0]
+    return loss.reshape(()) if single else loss
+
+
+def int32_tensor(lengths: Tensor | tuple[int, ...]) -> Tensor:
+    """Lengths as MindSpore's ctc_loss wants them."""
+    return Tensor(lengths, ms.int32) if isinstance(lengths, (tuple, list)) else lengths.astype(ms.int32)
+
+
+class MarginRankingLoss(nn.Cell):
+    """torch.nn.MarginRankingLoss: the target may be of an integer type."""
+
+    def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
+        super().__init__()
+        self.margin = margin
+        self.reduction = reduction
+
+    def construct(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+        losses = ops.relu(-target.astype(input1.dtype) * (input1 - input2) + self.margin)
+        return reduced(losses, self.reduction)
+
+
+class MultiLabelMarginLoss(nn.Cell):
+    """torch.nn.MultiLabelMarginLoss."""
+
+    def __init__(self, reduction: str = "mean") -> None:
+        super().__init__()
+        self.reduction = reduction
+
+    def construct(self, input: Tensor, target: Tensor) -> Tensor:
+        return multilabel_margin_loss(input, target, self.reduction)
+
+
+def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    """F.multilabel_margin_loss: labels of a row end at the first -1."""
+    classes = input.shape[-1]
+    ended = ops.cumsum((target < 0).astype(ms.int32), -1) > 0
+    labels = ops.where(ended, ops.zeros_like(target), target)
+    wanted = ops.gather_elements(input, -1, labels)
+    hit = (labels.expand_dims(-1) == ops.arange(classes).astype(target.dtype)).astype(input.dtype)
+    live = 1.0 - ended.astype(input.dtype)
+    is_label = ops.clamp((hit * live.expand_dims(-1)).sum(-2), 0.0, 1.0)
+    margins = ops.relu(1.0 - wanted.expand_dims(-1) + input.expand_dims(-2))
+    losses = (margins * live.expand_dims(-1) * (1.0 - is_label).expand_dims(-2)).sum((-2, -1)) / classes
+    return reduced(losses, reduction)
+
+
 class BCELoss(nn.Cell):
     """torch.nn.BCELoss."""
 
@@ -167,15 +235,9 @@ class CTCLoss(nn.Cell):
         self.zero_infinity = zero_infinity
 
     def construct(self, log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor) -> Tensor:
-        return ops.ctc_loss(
-            log_probs,
-            targets.astype(ms.int32),
-            input_lengths.astype(ms.int32),
-            target_lengths.astype(ms.int32),
-            self.blank,
-            self.reduction,
-            self.zero_infinity,
-        )[0]
+        return ctc_loss(
+            log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity
+        )
 
 
 class SoftMarginLoss(nn.Cell):

@@ -18,12 +18,14 @@ from ms_port.ir.values import (
     holds_tensor,
 )
 from ms_port.opmap import Argument, Call, NoLowering
+from ms_port.opmap.signature import parse_signature
 from ms_port.passes.lowering.arguments import torch_arguments, user_arguments
 from ms_port.passes.lowering.attributes import output_fields
 from ms_port.passes.lowering.base_layers import is_base_forward
 from ms_port.passes.lowering.builtin_calls import lower_builtin
 from ms_port.passes.lowering.configs import argument_value
 from ms_port.passes.lowering.constructing import accept, construct, construct_cell, is_variable, make_partial
+from ms_port.passes.lowering.expanding import expand_call
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.module_methods import lower_module_method
 from ms_port.passes.lowering.names import of_value
@@ -131,7 +133,10 @@ def lower_torch(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.
     except NoLowering as error:
         if scope.host or not any(holds_tensor(f.result) for f in facts):
             raise Untranslatable(node, str(error)) from error
-        return _stub(scope, node, call, str(error))
+        try:
+            return expand_call(scope, node, facts, call)
+        except Untranslatable as other:
+            return _stub(scope, node, call, f"{error}; {other.reason}")
     return accept(scope, node, lowering, api)
 
 
@@ -255,10 +260,31 @@ def _call_module(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast
     for key in sorted(keys):
         scope.work.need(key, node)
     args, keywords = user_arguments(scope, node, facts)
-    call = ast.Call(func, args, keywords)
     if keys:
+        call = ast.Call(func, args, keywords)
         call.callees = tuple(sorted(keys))  # type: ignore[attr-defined]
-    return call
+        return call
+    return ast.Call(func, *_layer_arguments(scope, node, facts, args, keywords))
+
+
+def _layer_arguments(
+    scope: Scope, node: ast.Call, facts: Sequence[CallFact], args: list[ast.expr], keywords: list[ast.keyword]
+) -> tuple[list[ast.expr], list[ast.keyword]]:
+    """A MindSpore layer calls its inputs otherwise than torch's: keywords become positions, as far as they go."""
+    signatures = {
+        row.forward or "input"
+        for f in facts
+        if isinstance(f.callee, ModuleValue) and (row := scope.work.opmap.row(f.callee.cls)) is not None
+    }
+    if len(signatures) != 1 or not keywords or any(isinstance(a, ast.Starred) for a in args):
+        return args, keywords
+    given = {k.arg: k.value for k in keywords}
+    names = [p.name for p in parse_signature(signatures.pop()) if p.kind == "positional"]
+    for name in names[len(args) :]:
+        if name not in given:
+            break
+        args = [*args, given.pop(name)]
+    return args, [k for k in keywords if k.arg in given]
 
 
 def _is_known_layer(scope: Scope, cls: str) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ms_port.ir.program import CallFact, Stub
 from ms_port.ir.tree import literal
-from ms_port.ir.values import ClassValue, FunctionValue, PartialValue, Value
+from ms_port.ir.values import ClassValue, FunctionValue, PartialValue, TensorValue, Value
 from ms_port.opmap import Argument, Call, Lowering, NoLowering
 from ms_port.passes.lowering.arguments import torch_arguments, user_arguments
 from ms_port.passes.lowering.base_layers import layer_base
@@ -45,6 +46,7 @@ def _construct_one(
     if name in scope.work.program.cells and opmap.row(name) is None:
         return construct_cell(scope, node, facts, name, variable)
     args, keywords = torch_arguments(scope, node, facts, name)
+    args, keywords = tuple(map(_as_tensor, args)), tuple((k, _as_tensor(a)) for k, a in keywords)
     call = Call(name, args, keywords)
     try:
         if not variable:
@@ -59,6 +61,17 @@ def _construct_one(
             raise Untranslatable(node, str(error)) from error
         return stub_cell(scope, node, call, str(error))
     return accept(scope, node, lowering, name)
+
+
+def _as_tensor(argument: Argument) -> Argument:
+    """A layer's tensor (class weights of a loss): constructors compute in numpy, the cell wants a Tensor."""
+    if not argument.values or not any(isinstance(v, TensorValue) for v in argument.values):
+        return argument
+    made = ast.Call(ast.Name("Tensor", ast.Load()), [argument.expression], [])
+    if all(isinstance(v, TensorValue) for v in argument.values):
+        return replace(argument, expression=made)
+    absent = ast.Compare(argument.expression, [ast.Is()], [literal(None)])
+    return replace(argument, expression=ast.IfExp(absent, literal(None), made))
 
 
 def stub_cell(scope: Scope, node: ast.AST, call: Call, reason: str) -> ast.expr:
