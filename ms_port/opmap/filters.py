@@ -72,14 +72,24 @@ def repeat(argument: Slot, times: int) -> str:
     return f"({', '.join([str(argument)] * times)})" if known != str(argument) else known
 
 
+def _is_mixed(argument: Slot) -> bool:
+    """Whether the argument is a number in some runs and a sequence in the others."""
+    return len({isinstance(item, (int, float)) for item in argument.runs or ()}) == 2
+
+
 def each_twice(argument: Slot) -> str:
-    """MindSpore's ``(top, bottom, left, right)`` for torch's ``(height, width)``; a number as it is."""
+    """MindSpore's ``(top, bottom, left, right)`` for torch's ``(height, width)``; a number as it is.
+
+    Where it is either, ``both_sides`` of op_maps/functions decides when the layer is made.
+    """
     if argument.constant:
         item = argument.value()
         return source_of(tuple(p for p in item for _ in "ab") if isinstance(item, (tuple, list)) else item)
     node = argument.nodes[0] if len(argument.nodes) == 1 else None
     if isinstance(node, (ast.Tuple, ast.List)):
         return "(" + ", ".join(ast.unparse(item) for item in node.elts for _ in "ab") + ",)"
+    if _is_mixed(argument):
+        return f"both_sides({argument})"
     if tuple_(argument) != str(argument):
         return str(argument)
     sizes = {len(item) for item in argument.runs or () if isinstance(item, (tuple, list))}

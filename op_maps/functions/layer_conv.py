@@ -13,6 +13,11 @@ def tuple_of(value: int | tuple[int, ...], dims: int) -> tuple[int, ...]:
     return (value,) * dims if isinstance(value, int) else tuple(value)
 
 
+def both_sides(padding: int | tuple[int, ...]) -> int | tuple[int, ...]:
+    """MindSpore's (top, bottom, left, right) for torch's (height, width); a number stays."""
+    return padding if isinstance(padding, int) else tuple(amount for amount in padding for _ in range(2))
+
+
 def padding_amounts(
     padding: int | str | tuple[int, ...], kernel: tuple[int, ...], dilation: tuple[int, ...]
 ) -> tuple[int, ...]:

@@ -1,10 +1,14 @@
-"""Subclasses of torch layers: one whose forward makes exactly its base's call is its base, and needs no construct."""
+"""Subclasses of torch layers: a forward that makes exactly its base's call is its base's, and needs no construct.
+
+A forward that does more than its base calls ``super().construct(x)`` where it repeats its base's call.
+"""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
-from ms_port.ir.program import FunctionDef, LedgerEntry, Program
+from ms_port.ir.program import CallFact, FunctionDef, LedgerEntry, Program
 from ms_port.ir.tree import nid
 from ms_port.ir.values import Literal, TensorValue, Value
 
@@ -56,6 +60,40 @@ def _is_own_call(program: Program, entry: LedgerEntry, name: str, inputs: set[in
     settings = [v for _, v in module.attributes if isinstance(v, Literal)]
     plain = [v for v in rest if not isinstance(v, TensorValue)]
     return tensors == own and all(v == Literal(None) or v in settings for v in plain)
+
+
+_BATCH_NORM = "torch.nn.functional.batch_norm"
+
+
+def is_batch_norm_of_base(program: Program, owner: str | None, api: str, facts: Sequence[CallFact]) -> bool:
+    """Whether a ``F.batch_norm`` is what the torch base of the class around it would do in the same mode."""
+    base = layer_base(program, owner or "")
+    if api != _BATCH_NORM or base is None or not base.startswith("torch.nn.BatchNorm"):
+        return False
+    return all(_is_batch_norm(program, fact) for fact in facts)
+
+
+_BATCH_NORM_SIGNATURE = ("input", "running_mean", "running_var", "weight", "bias", "training", "momentum", "eps")
+
+
+def _is_batch_norm(program: Program, fact: CallFact) -> bool:
+    """The layer's own tensors, momentum and eps; batch statistics while training, its own in evaluation."""
+    given = dict(zip(_BATCH_NORM_SIGNATURE, fact.args, strict=False)) | dict(fact.kwargs)
+    mean = given.get("running_mean")
+    path = (mean.parameter or "").rpartition(".")[0] if isinstance(mean, TensorValue) else ""
+    module = program.modules.get(path)
+    if module is None or not path:
+        return False
+    settings = dict(module.attributes)
+    for name in ("running_mean", "running_var", "weight", "bias"):
+        own = f"{path}.{name}" if f"{path}.{name}" in program.parameters else None
+        if getattr(given.get(name), "parameter", None) != own:
+            return False
+    return (
+        given.get("training", Literal(False)) == Literal(fact.mode == "train")
+        and given.get("momentum", Literal(0.1)) == settings.get("momentum")
+        and given.get("eps", Literal(1e-5)) == settings.get("eps")
+    )
 
 
 def _returned(forward: FunctionDef) -> set[int]:

@@ -21,7 +21,7 @@ from ms_port.opmap import Argument, Call, NoLowering
 from ms_port.opmap.signature import parse_signature
 from ms_port.passes.lowering.arguments import torch_arguments, user_arguments
 from ms_port.passes.lowering.attributes import output_fields
-from ms_port.passes.lowering.base_layers import is_base_forward
+from ms_port.passes.lowering.base_layers import is_base_forward, is_batch_norm_of_base
 from ms_port.passes.lowering.builtin_calls import lower_builtin
 from ms_port.passes.lowering.configs import argument_value
 from ms_port.passes.lowering.constructing import accept, construct, construct_cell, is_variable, make_partial
@@ -112,6 +112,8 @@ def lower_torch(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.
     api = base_api(scope, names.pop())
     if names:
         raise Untranslatable(node, f"`{ast.unparse(node.func)}` is several torch functions")
+    if node.args and is_batch_norm_of_base(scope.work.program, scope.function.owner, api, facts):
+        return ast.Call(expression(f"{_super_of(scope)}.construct"), [lower(scope, node.args[0])], [])
     args, keywords = torch_arguments(scope, node, facts, api)
     receiver = None
     if api.startswith("torch.Tensor."):
@@ -179,7 +181,7 @@ def _super_call(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.
     """``super().f(...)``: the base's method, where the base is part of the output."""
     assert isinstance(node.func, ast.Attribute)
     name = {"forward": "construct"}.get(node.func.attr, node.func.attr)
-    func = expression(f"{_super_of(scope, name)}.{name}")
+    func = expression(f"{_super_of(scope)}.{name}")
     keys = {f.entered for f in facts}
     if keys == {None}:
         if name == "__init__":
@@ -200,7 +202,7 @@ def _super_call(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.
     return call
 
 
-def _super_of(scope: Scope, name: str) -> str:
+def _super_of(scope: Scope) -> str:
     """``super()``; in graph code of a class that is derived from again GRAPH_MODE needs it spelled out."""
     owner = scope.function.owner
     derived = any(owner in cell.bases for cell in scope.work.program.cells.values())

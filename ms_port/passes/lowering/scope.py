@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ms_port.ir.flags import Flag, Severity
 from ms_port.ir.program import CallFact, Drop, FunctionDef, Program, SourceLoc, Stub
-from ms_port.ir.tree import literal, nid
+from ms_port.ir.tree import is_self_attribute, literal, nid
 from ms_port.ir.values import DType, Literal, TensorValue, Value
 from ms_port.opmap import Lowering, OpMap
 
@@ -83,7 +83,7 @@ class Work:
             for function in self.all_functions.values()
             if not function.during_init
             for statement in function.body
-            for node in ast.walk(statement)
+            for node in _outside_counters(statement)
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
         )
 
@@ -131,6 +131,21 @@ class Work:
                 advice="Compare this function with its source, and report the message.",
             )
         )
+
+
+def _outside_counters(statement: ast.stmt) -> Iterator[ast.AST]:
+    """The nodes of a statement, save those of ``self.n = self.n + 1``: a counter that only counts is not read."""
+    pending: list[ast.AST] = [statement]
+    while pending:
+        node = pending.pop()
+        match node:
+            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value) if all(
+                n.attr == name or not isinstance(n.ctx, ast.Load) for n in ast.walk(value) if is_self_attribute(n)
+            ):
+                yield from (n for n in ast.walk(value) if not is_self_attribute(n))
+                continue
+        yield node
+        pending.extend(ast.iter_child_nodes(node))
 
 
 class Scope:

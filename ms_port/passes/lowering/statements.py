@@ -9,6 +9,7 @@ from typing import cast
 from ms_port.ir.program import FunctionDef
 from ms_port.ir.tree import copy, is_self_attribute, names_stored, nid
 from ms_port.ir.values import ClassValue, FunctionValue, Literal, ModuleValue, ObjectValue, TensorValue, holds_tensor
+from ms_port.passes.lowering.base_layers import layer_base
 from ms_port.passes.lowering.container_statements import changes_tensors, container_statement, deletion, rebinding
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.held import held_statements
@@ -200,6 +201,9 @@ def _set_attribute_in_graph(scope: Scope, statement: ast.Assign) -> list[ast.stm
     names = [t.attr for t in statement.targets if isinstance(t, ast.Attribute)]
     if any(name in scope.work.graph_reads for name in names) or len(names) != len(statement.targets):
         raise Untranslatable(statement, f"`self.{names[0]}` is written and read in the graph")
+    if all(_is_left_behind(scope, name) for name in names):
+        scope.drop(statement, "a counter that MindSpore's layer does not have")
+        return []
     scope.flag(
         statement,
         "MSP402",
@@ -209,6 +213,13 @@ def _set_attribute_in_graph(scope: Scope, statement: ast.Assign) -> list[ast.stm
     )
     scope.drop(statement, "sets an attribute in the graph that nothing in it reads")
     return []
+
+
+def _is_left_behind(scope: Scope, name: str) -> bool:
+    """Whether the name is a tensor of the torch layer below that its op-map row drops (``num_batches_tracked``)."""
+    base = layer_base(scope.work.program, scope.function.owner or "")
+    row = scope.work.opmap.row(base) if base is not None else None
+    return row is not None and any(rule.torch == name and rule.mindspore is None for rule in row.weights)
 
 
 def _annotated(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
