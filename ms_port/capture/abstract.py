@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch.overrides import resolve_name
 
+from ms_port.capture.closures import global_name
 from ms_port.capture.recording import Recording
 from ms_port.ir import values as ir
 
@@ -36,8 +37,8 @@ def is_torch_module(name: str | None) -> bool:
 
 
 def function_key(function: types.FunctionType) -> str:
-    """The key of a user function: ``module:qualname``."""
-    return f"{function.__module__}:{function.__qualname__}"
+    """The key of a user function: ``module:qualname``; its global name where a call at import made it."""
+    return f"{function.__module__}:{global_name(function) or function.__qualname__}"
 
 
 def api_name(func: Any) -> str | None:

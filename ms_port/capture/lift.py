@@ -7,13 +7,14 @@ import dataclasses
 import inspect
 import types
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from ms_port.capture.abstract import Abstractor, canonical_class, is_torch_module
 from ms_port.capture.class_source import class_attributes, class_loc
+from ms_port.capture.closures import by_closure
 from ms_port.capture.layout import comment_behind, comments_above_line, comments_of, keep_number_texts
 from ms_port.capture.recording import Activation, CallRecord, FunctionRecord, Recording, TorchCall, ValueRead
 from ms_port.capture.statics import resolve_statics
@@ -54,23 +55,37 @@ def _is_wrapper(function: FunctionRecord) -> bool:
     return (takes_all and "<locals>" in function.qualname) or hasattr(function.function, "__wrapped__")
 
 
+@dataclasses.dataclass(frozen=True)
+class _Variant:
+    """One function of the program: a function record, or those of its runs that had one closure."""
+
+    key: str
+    name: str
+    record: FunctionRecord
+    activations: Sequence[Activation]
+
+
 class _Lift:
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._abstract = Abstractor(recording)
         self._keys: dict[int, str] = {}
+        """Key by id of the activation."""
+        self._variants: list[_Variant] = []
         self._owners: dict[int, type | None] = {}
         used: dict[str, int] = defaultdict(int)
         for function in recording.functions:
-            module = _module_of(function)
-            key = f"{module}:{function.qualname}"
-            used[key] += 1
-            self._keys[function.index] = key if used[key] == 1 else f"{key}#{used[key]}"
+            for name, activations in by_closure(function):
+                key = f"{_module_of(function)}:{name or function.qualname}"
+                used[key] += 1
+                key = key if used[key] == 1 else f"{key}#{used[key]}"
+                self._variants.append(_Variant(key, name or function.name, function, activations))
+                self._keys.update((id(activation), key) for activation in activations)
             self._owners[function.index] = _owner(function)
 
     def program(self, name: str) -> Program:
         recording, model = self._recording, self._recording.model
-        functions = [self._function(f) for f in recording.functions if f.activations and self._wanted(f)]
+        functions = [self._function(v) for v in self._variants if v.activations and self._wanted(v.record)]
         by_owner: dict[str, list[FunctionDef]] = defaultdict(list)
         free: dict[str, FunctionDef] = {}
         for function in functions:
@@ -134,21 +149,22 @@ class _Lift:
         root = self._recording.roots.get("init")
         if root is None or isinstance(self._recording.factory, type):
             return None
-        return free.get(self._keys[effective(root).function.index])
+        return free.get(self._keys[id(effective(root))])
 
     # --- functions ----------------------------------------------------------------------------------------------
 
-    def _function(self, record: FunctionRecord) -> FunctionDef:
+    def _function(self, variant: _Variant) -> FunctionDef:
+        record = variant.record
         assert isinstance(record.tree, ast.FunctionDef)
         owner = self._owners[record.index]
         body = record.tree.body
         docstring = ast.get_docstring(record.tree, clean=False)
         keep_number_texts(record)
         layout = comments_of(record)
-        facts = self._facts(record)
+        facts = self._facts(record, variant.activations)
         return FunctionDef(
-            key=self._keys[record.index],
-            name=record.tree.name,
+            key=variant.key,
+            name=variant.name,
             node=record.tree,
             body=tuple(body[1:] if docstring is not None else body),
             facts=facts,
@@ -158,18 +174,18 @@ class _Lift:
             comments=layout.above,
             beside=layout.beside,
             above=comments_above_line(record.file, record.line),
-            during_init=all(a.mode == "init" for a in record.activations),
+            during_init=all(a.mode == "init" for a in variant.activations),
             docstring=clean_docstring(docstring) if docstring is not None else None,
         )
 
-    def _facts(self, record: FunctionRecord) -> Facts:
+    def _facts(self, record: FunctionRecord, activations: Sequence[Activation]) -> Facts:
         ran: dict[int, set[str]] = defaultdict(set)
         values: dict[int, list[Value]] = defaultdict(list)
         calls: dict[int, list[CallFact]] = defaultdict(list)
         parameters: dict[str, list[Value]] = defaultdict(list)
         closure: dict[str, list[Value]] = defaultdict(list)
         effects: dict[int, set[str]] = defaultdict(set)
-        for activation in record.activations:
+        for activation in activations:
             for nid in activation.statements:
                 ran[nid].add(activation.mode)
             for nid, seen in activation.values.items():
@@ -183,7 +199,7 @@ class _Lift:
             for nid, names in activation.effects.items():
                 effects[nid] |= names
         return Facts(
-            activations=len(record.activations),
+            activations=len(activations),
             ran={k: frozenset(v) for k, v in ran.items()},
             values={k: tuple(v) for k, v in values.items()},
             calls={k: tuple(v) for k, v in calls.items()},
@@ -214,7 +230,7 @@ class _Lift:
         codes = set(_codes(target))
         for child in call.children:
             if child.function.code in codes or child.code in codes:
-                return self._keys[effective(child).function.index], False
+                return self._keys[id(effective(child))], False
         return None, True
 
     # --- the model ----------------------------------------------------------------------------------------------
@@ -318,7 +334,7 @@ class _Lift:
             result=self._abstract(call.result),
             mode=call.mode,
             loc=SourceLoc(call.file, call.line),
-            function=self._keys[call.activation.function.index] if call.activation is not None else None,
+            function=self._keys[id(call.activation)] if call.activation is not None else None,
             writes=frozenset(v.storage for v in map(self._abstract, call.writes) if isinstance(v, TensorValue)),
         )
 

@@ -349,6 +349,9 @@ def _call_function(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> a
     if isinstance(node.func, ast.Name) and node.func.id in scope.inner:
         args, keywords = user_arguments(scope, node, facts)
         return ast.Call(ast.Name(node.func.id, ast.Load()), args, keywords)
+    if scope.host and "<locals>" in key and _is_made_by_kept_call(scope, node):
+        args, keywords = user_arguments(scope, node, facts)
+        return ast.Call(lower(scope, node.func), args, keywords)
     if function is None or "<locals>" in key:
         raise Untranslatable(node, f"`{key}` is made while running")
     scope.work.need(key, node)
@@ -367,6 +370,12 @@ def _call_function(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> a
     call.callees = (key,)  # type: ignore[attr-defined]
     call.unbound = function.kind == "method"  # type: ignore[attr-defined]
     return call
+
+
+def _is_made_by_kept_call(scope: Scope, node: ast.Call) -> bool:
+    """``to_ntuple(2)(size)``, ``parse(size)``: the constructor's own code made the function that is called."""
+    func = node.func
+    return isinstance(func, ast.Call) or (isinstance(func, ast.Name) and func.id in scope.locals)
 
 
 def _library_row(scope: Scope, node: ast.Call, facts: Sequence[CallFact], api: str) -> ast.expr:

@@ -40,6 +40,15 @@ KEPT_PACKAGES = {
 _TENSOR_CLASSES = {"torch.Tensor", "torch.FloatTensor", "torch.LongTensor"}
 
 
+_HOST_CLASSES = {
+    "builtins.function": "types.FunctionType",
+    "builtins.method": "types.MethodType",
+    "builtins.NoneType": "type(None)",
+    **{f"collections.abc.{name}": name for name in ("Callable", "Iterable", "Iterator", "Mapping", "Sequence")},
+}
+"""Classes that a constructor may ask for with ``isinstance`` and that are no builtins."""
+
+
 def lower_name(scope: Scope, node: ast.Name) -> ast.expr:
     """A name: kept where it is a local, resolved where it comes from outside the function."""
     if not isinstance(node.ctx, ast.Load):
@@ -165,6 +174,8 @@ def _class(scope: Scope, node: ast.AST, value: ClassValue, name: str) -> ast.exp
         return ast.Name(scope.work.program.cells[name].name, ast.Load())
     if scope.host and name.startswith(("itertools.", "functools.")):
         return expression(name)
+    if name in _HOST_CLASSES and scope.host:
+        return expression(_HOST_CLASSES[name])
     if name == "collections.OrderedDict":
         return ast.Name("OrderedDict", ast.Load())
     if name.startswith("builtins."):
