@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from ms_port.ir.program import CallFact
-from ms_port.ir.tree import literal
+from ms_port.ir.tree import copy, literal
 from ms_port.ir.values import DictValue, Literal, ModuleValue, ObjectValue, TensorValue, Value, holds_tensor
 from ms_port.opmap import Argument
 from ms_port.opmap.signature import MISSING
@@ -46,6 +46,22 @@ def torch_arguments(
             values = tuple(dict(f.kwargs).get(key, default or Literal(None)) for f in facts)
             keywords.append((key, Argument(_unpacked(scope, keyword.value, key, values, default), values)))
     return tuple(args), tuple(keywords)
+
+
+def without_stars(node: ast.Call, facts: Sequence[CallFact]) -> ast.Call:
+    """``Linear(*sizes)`` as ``Linear(sizes[0], sizes[1])``, where the sequence is a name and always as long."""
+    stars = [i for i, arg in enumerate(node.args) if isinstance(arg, ast.Starred)]
+    counts = {len(f.args) for f in facts}
+    if len(stars) != 1 or len(counts) != 1:
+        return node
+    place, count = stars[0], counts.pop() - len(node.args) + 1
+    starred = node.args[place]
+    assert isinstance(starred, ast.Starred)
+    if not isinstance(starred.value, ast.Name | ast.Attribute):
+        return node
+    parts = [ast.Subscript(copy(starred.value), literal(i), ast.Load()) for i in range(count)]
+    args = [*node.args[:place], *parts, *node.args[place + 1 :]]
+    return ast.copy_location(ast.Call(node.func, args, node.keywords), node)
 
 
 def _all_keys(facts: Sequence[CallFact], named: set[str | None]) -> list[str]:

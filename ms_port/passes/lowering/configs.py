@@ -8,7 +8,17 @@ import re
 from ms_port.ir.flags import Place
 from ms_port.ir.program import EMPTY_FACTS, FunctionDef, ModuleInstance
 from ms_port.ir.tree import literal, nid, statement
-from ms_port.ir.values import ClassValue, FunctionValue, Literal, ObjectValue, PartialValue, TensorValue, Value
+from ms_port.ir.values import (
+    ClassValue,
+    DictValue,
+    FunctionValue,
+    Literal,
+    ObjectValue,
+    PartialValue,
+    SequenceValue,
+    TensorValue,
+    Value,
+)
 from ms_port.opmap import Argument, Call, NoLowering
 from ms_port.passes.lowering.scope import Untranslatable, Work, mark_functions
 
@@ -26,10 +36,25 @@ def argument_value(work: Work, value: Value) -> ast.expr:
             call = ast.Call(ast.Name(cls.rpartition(".")[2], ast.Load()), [], [])
             call.config = value  # type: ignore[attr-defined]
             return call
+        case FunctionValue(torch=False, owner=None, name=name) if name in work.program.functions:
+            work.need(name)
+            function = ast.Name(work.program.functions[name].name, ast.Load())
+            function.callees = (name,)  # type: ignore[attr-defined]
+            return function
+        case SequenceValue(kind=kind, items=items):
+            elements = [argument_value(work, item) for item in items]
+            return ast.List(elements, ast.Load()) if kind == "list" else ast.Tuple(elements, ast.Load())
+        case DictValue(items=pairs):
+            return ast.Dict([literal(k) for k, _ in pairs], [argument_value(work, v) for _, v in pairs])
         case ClassValue(name=name) | FunctionValue(name=name):
             return _class_value(work, name, ())
         case PartialValue(func=ClassValue(name=name, is_module=True), args=(), keywords=pairs):
             return _class_value(work, name, pairs)
+        case PartialValue(func=FunctionValue(torch=False) as func, args=(), keywords=pairs):
+            keywords = [ast.keyword(k, argument_value(work, v)) for k, v in pairs]
+            call = ast.Call(ast.Name("partial", ast.Load()), [argument_value(work, func)], keywords)
+            call.callees = (func.name,)  # type: ignore[attr-defined]
+            return call
         case PartialValue(func=FunctionValue(torch=True) as func, args=(), keywords=pairs):
             return named_partial(work, func, pairs)
     raise Untranslatable(ast.Pass(), f"{value} as an argument")

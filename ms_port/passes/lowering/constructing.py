@@ -10,7 +10,7 @@ from ms_port.ir.program import CallFact, Stub
 from ms_port.ir.tree import literal
 from ms_port.ir.values import ClassValue, FunctionValue, PartialValue, TensorValue, Value
 from ms_port.opmap import Argument, Call, Lowering, NoLowering
-from ms_port.passes.lowering.arguments import torch_arguments, user_arguments
+from ms_port.passes.lowering.arguments import torch_arguments, user_arguments, without_stars
 from ms_port.passes.lowering.base_layers import layer_base
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.scope import Scope, Untranslatable

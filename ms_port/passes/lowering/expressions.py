@@ -12,7 +12,7 @@ from collections.abc import Callable
 from ms_port.ir.tree import copy, keep_place, literal
 from ms_port.ir.values import DType, ModuleValue, ObjectValue, TensorValue, holds_tensor
 from ms_port.passes.lowering.attributes import lower_attribute, output_fields
-from ms_port.passes.lowering.names import lower_name, of_value
+from ms_port.passes.lowering.names import lower_name, of_value, registry
 from ms_port.passes.lowering.scope import Scope, Untranslatable, same, truth
 
 
@@ -105,6 +105,9 @@ def _subscript(scope: Scope, node: ast.expr) -> ast.expr:
         values = scope.values(node)
         if isinstance(node.ctx, ast.Load) and same(values) and not isinstance(values[0], TensorValue | ModuleValue):
             return of_value(scope, node, values[0])
+        if scope.host and isinstance(node.ctx, ast.Load) and isinstance(node.value, ast.Name) and values:
+            table = registry(scope, node.value, values)
+            return ast.Subscript(table, lower(scope, node.slice), ast.Load())
         raise
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ms_port.ir.program import CallFact
 from ms_port.ir.tree import expression, literal
 from ms_port.ir.values import DType, FunctionValue, Literal, ModuleValue
+from ms_port.passes.lowering.arguments import without_stars
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.scope import Scope, Untranslatable, dtype_expression, mark_functions
 
@@ -36,12 +37,14 @@ def lower_module_method(scope: Scope, node: ast.Call, facts: Sequence[CallFact],
         case "register_parameter":
             return _register_parameter(scope, node, facts)
         case "add_module" | "register_module":
-            return _add_module(scope, node, callee)
+            return _add_module(scope, without_stars(node, facts), callee)
         case "forward" if not node.keywords:
             return ast.Call(lower(scope, node.func.value), [lower(scope, a) for a in node.args], _keywords(scope, node))
-        case "items" | "values" if not scope.host and ast.unparse(node.func.value) == "self":
-            # a cell that is a CellDict can't be called in GRAPH_MODE: the port's class keeps its children beside it
-            kept = "cell_items" if name == "items" else "cell_list"
+        case "items" | "values" | "children" | "named_children" if (
+            not scope.host and ast.unparse(node.func.value) == "self"
+        ):
+            # a cell can't list its children in GRAPH_MODE: the port's class keeps them beside
+            kept = "cell_list" if name in ("values", "children") else "cell_items"
             return ast.Attribute(ast.Name("self", ast.Load()), kept, ast.Load())
         case "items" | "values" | "keys":
             return ast.Call(ast.Attribute(lower(scope, node.func.value), name, ast.Load()), [], [])
