@@ -108,7 +108,7 @@ def _unpacked(
     scope: Scope, container: ast.expr, key: str, values: Sequence[Value], default: Literal | None = None
 ) -> ast.expr:
     """One entry of ``**container``; ``default`` where some runs left it out."""
-    if same(values) and not holds_tensor(values[0]):
+    if same(values) and not holds_tensor(values[0]) and not _is_setting(scope, container, key, values[0]):
         try:
             return of_value(scope, container, values[0])
         except Untranslatable:
@@ -119,6 +119,25 @@ def _unpacked(
     if default is not None:
         raise Untranslatable(container, f"`{key}` is given in some runs only")
     return ast.Subscript(lower(scope, container), literal(key), ast.Load())
+
+
+def _is_setting(scope: Scope, container: ast.expr, key: str, value: Value) -> bool:
+    """Whether an entry of a constructor's own ``**kwargs`` is a plain setting: it stays one, though it never varied."""
+    own = isinstance(container, ast.Name) and container.id == scope.varkw
+    plain = isinstance(value, Literal) and type(value.value) in (bool, int, float, str, tuple)
+    return scope.host and own and plain and not _sets_entry(scope, key)
+
+
+def _sets_entry(scope: Scope, key: str) -> bool:
+    """Whether the function itself writes the entry: ``kwargs["bias"] = False``, ``kwargs.update(...)``."""
+    for node in (n for statement in scope.function.body for n in ast.walk(statement)):
+        match node:
+            case ast.Subscript(value=ast.Name(id=name), slice=place, ctx=ast.Store() | ast.Del()):
+                if name == scope.varkw and not (isinstance(place, ast.Constant) and place.value != key):
+                    return True
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="update")) if name == scope.varkw:
+                return True
+    return False
 
 
 def user_arguments(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> tuple[list[ast.expr], list[ast.keyword]]:
@@ -152,17 +171,17 @@ def user_arguments(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> t
 def _callee_default(scope: Scope, node: ast.Call, facts: Sequence[CallFact], key: str) -> Literal:
     """The default of a keyword that some runs left out, by the function entered. Raises Untranslatable."""
     for entered in {f.entered for f in facts}:
-        function = scope.work.lowered.get(entered or "") or scope.work.all_functions.get(entered or "")
-        args = function.node.args if function is not None else None
-        if args is None:
+        source = scope.work.all_functions.get(entered or "")
+        if source is None:
             continue
+        args = scope.work.lowered.get(source.key, source).node.args
         names = [a.arg for a in args.args[len(args.args) - len(args.defaults) :]]
         defaults = dict(zip(names, args.defaults, strict=True))
         defaults |= {a.arg: d for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if d is not None}
         if isinstance(default := defaults.get(key), ast.Constant):
             return Literal(default.value)
-        if key not in defaults and args.kwarg is not None:
-            return Literal(None)  # handed on in the callee's own **kwargs
+        if key not in defaults and source.node.args.kwarg is not None:
+            return Literal(None)  # handed on in the callee's own **kwargs, or read by nothing
     raise Untranslatable(node, f"`{key}` is given in some runs only, and its default is no literal")
 
 

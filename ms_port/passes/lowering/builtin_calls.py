@@ -82,7 +82,7 @@ def _container_method(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -
 def _keyword_argument(scope: Scope, node: ast.Call, method: str) -> ast.expr:
     """``kwargs.pop("bias", True)``: the entry is a parameter of its own."""
     match node.args:
-        case [ast.Constant(value=str(key)), *default] if method in ("pop", "get") and key.isidentifier():
+        case [ast.Constant(value=str(key)), *default] if method in ("pop", "get", "setdefault") and key.isidentifier():
             value = lower(scope, default[0]) if default else literal(None)
             if isinstance(value, ast.Constant | ast.Tuple):
                 scope.expanded[key] = value
