@@ -22,7 +22,7 @@ def global_name(function: types.FunctionType) -> str | None:
 
 
 def by_closure(record: FunctionRecord) -> Iterator[tuple[str | None, Sequence[Activation]]]:
-    """The runs of a function's body, apart for each global that holds it; None for those that run under no such name."""
+    """The runs of a function's body, apart for each global that holds it; None for those under no such name."""
     named = dict(_globals(record))
     found: dict[str | None, list[Activation]] = {}
     for activation in record.activations:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Optional, Tuple, Union
+import itertools
+from collections.abc import Iterable
+from functools import partial
+from typing import Any, Callable, Dict, Tuple, Union
 
 import torch
 import torch.nn.functional as F
@@ -75,8 +78,94 @@ class Factorized(nn.Module):
         return torch.cat([self.high(self.wide(x)), self.square(x)], 1)
 
 
+def repeated(n: int) -> Callable[[Any], Tuple[Any, ...]]:
+    def parse(x: Any) -> Tuple[Any, ...]:
+        if isinstance(x, Iterable) and not isinstance(x, str):
+            return tuple(x)
+        return tuple(itertools.repeat(x, n))
+
+    return parse
+
+
+to_pair, to_triple = repeated(2), repeated(3)
+
+
+def rounded(value: float, divisor: int = 3) -> int:
+    return int(value) // divisor * divisor
+
+
+class Gate(nn.Module):
+    def __init__(self, dim: int, act: str = "relu", round_to: Callable[..., int] = rounded) -> None:
+        super().__init__()
+        self.reduce = nn.Conv2d(dim, round_to(dim), 1)
+        self.act = ACTS[act]()
+        self.expand = nn.Conv2d(round_to(dim), dim, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.expand(self.act(self.reduce(x))).sigmoid()
+
+
+ACTS = {"relu": nn.ReLU, "silu": nn.SiLU, "odd": nn.FractionalMaxPool2d, "gate": Gate}
+HARD_GATE = partial(Gate, act="silu", round_to=partial(rounded, divisor=4))
+
+
+class Rounds(nn.Module):
+    """Closures that are globals and one that is made on the spot, a table with what MindSpore lacks, partials."""
+
+    def __init__(self, sizes: Tuple[int, int] = (3, 4)) -> None:
+        super().__init__()
+        (self.kernel, self.step), depth = to_pair(3), to_triple(2)
+        widths = repeated(len(depth) - 1)(sizes[1])
+        self.conv = nn.Conv2d(*sizes, self.kernel)
+        stages = [("gate", Gate(widths[0])), ("hard", HARD_GATE(widths[1]))]
+        self.body = nn.Sequential()
+        for stage in stages:
+            self.body.add_module(*stage)
+        self.depth = sum(depth)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.body(self.conv(x)) * self.depth
+
+
+class Stage(nn.Module):
+    """Its forward runs over its own children."""
+
+    def __init__(self, depth: int) -> None:
+        super().__init__()
+        for i in range(depth):
+            self.add_module(f"b{i + 1}", padded_conv(4, 4, kernel_size=3, groups=2 if i else 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for block in self.children():
+            x = block(x) + x
+        return x
+
+
+def padded_conv(inputs: int, outputs: int, kernel_size: int, **kwargs: Any) -> nn.Module:
+    """Takes entries out of its keywords, sets defaults and hands the rest on."""
+    padding = kwargs.pop("padding", "")
+    kwargs.setdefault("bias", False)
+    return nn.Conv2d(inputs, outputs, kernel_size, padding=amount(padding, kernel_size, **kwargs), **kwargs)
+
+
+def amount(padding: Union[str, int], kernel_size: int, dilation: int = 1, **_: Any) -> int:
+    return dilation * (kernel_size - 1) // 2 if padding == "" else int(padding)
+
+
+class Stages(nn.Module):
+    def __init__(self, options: Dict[str, Any] = {"stride": 2, "dilation": 1}) -> None:  # noqa: B006
+        super().__init__()
+        self.stem = padded_conv(3, 4, 3, **options)
+        self.stages = nn.Sequential(Stage(2), Stage(1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.stages(self.stem(x))
+
+
 img = image(2, 3, 9, 9)
 CASES = {
+    "rounds": (Rounds, (img,)),
+    "stages": (Stages, (img,)),
     "norm act": (NormActs, (img,)),
     "factorized": (Factorized, (img,)),
 }

@@ -159,6 +159,8 @@ def user_arguments(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> t
             default = None
             if any(key not in dict(f.kwargs) for f in facts):
                 default = _callee_default(scope, node, facts, key)
+                if default is None:
+                    continue
             values = tuple(dict(f.kwargs).get(key, default or Literal(None)) for f in facts)
             try:
                 value = _unpacked(scope, keyword.value, key, values, default)
@@ -168,8 +170,11 @@ def user_arguments(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> t
     return args, keywords
 
 
-def _callee_default(scope: Scope, node: ast.Call, facts: Sequence[CallFact], key: str) -> Literal:
-    """The default of a keyword that some runs left out, by the function entered. Raises Untranslatable."""
+def _callee_default(scope: Scope, node: ast.Call, facts: Sequence[CallFact], key: str) -> Literal | None:
+    """The default of a keyword that some runs left out, by the function entered; None where that never reads it.
+
+    Raises Untranslatable where it can't be told.
+    """
     for entered in {f.entered for f in facts}:
         source = scope.work.all_functions.get(entered or "")
         if source is None:
@@ -181,7 +186,7 @@ def _callee_default(scope: Scope, node: ast.Call, facts: Sequence[CallFact], key
         if isinstance(default := defaults.get(key), ast.Constant):
             return Literal(default.value)
         if key not in defaults and source.node.args.kwarg is not None:
-            return Literal(None)  # handed on in the callee's own **kwargs, or read by nothing
+            return None if source.key in scope.work.lowered else Literal(None)
     raise Untranslatable(node, f"`{key}` is given in some runs only, and its default is no literal")
 
 

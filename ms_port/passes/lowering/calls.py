@@ -64,6 +64,8 @@ def _by_callee(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.e
     kinds = {type(f.callee) for f in facts}
     if ModuleValue in kinds and kinds <= {ModuleValue, FunctionValue, PartialValue} and len(kinds) > 1:
         return _call_any(scope, node, facts)
+    if kinds == {FunctionValue, PartialValue} and scope.host and all(map(_is_own_function, (f.callee for f in facts))):
+        return _call_partial(scope, node, facts)
     if len(kinds) > 1 and kinds != {ClassValue, PartialValue}:
         raise Untranslatable(node, f"`{ast.unparse(node.func)}` is not always the same kind of thing")
     callee = facts[0].callee
@@ -417,6 +419,12 @@ def _call_named_partial(scope: Scope, node: ast.Call, facts: Sequence[CallFact])
     for callee in {f.callee for f in facts}:
         of_value(scope, node, callee)
     return ast.Call(lower(scope, node.func), [lower(scope, node.args[0])], [])
+
+
+def _is_own_function(callee: Value) -> bool:
+    """Whether a person's own function is called, or a partial over one."""
+    function = callee.func if isinstance(callee, PartialValue) else callee
+    return isinstance(function, FunctionValue) and not function.torch and function.owner is None
 
 
 def _call_partial(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:

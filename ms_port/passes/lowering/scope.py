@@ -140,7 +140,7 @@ def _outside_counters(statement: ast.stmt) -> Iterator[ast.AST]:
         node = pending.pop()
         match node:
             case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value) if all(
-                n.attr == name or not isinstance(n.ctx, ast.Load) for n in ast.walk(value) if is_self_attribute(n)
+                isinstance(n, ast.Attribute) and n.attr == name for n in ast.walk(value) if is_self_attribute(n)
             ):
                 yield from (n for n in ast.walk(value) if not is_self_attribute(n))
                 continue
