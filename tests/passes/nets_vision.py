@@ -153,7 +153,7 @@ def amount(padding: Union[str, int], kernel_size: int, dilation: int = 1, **_: A
 
 
 class Stages(nn.Module):
-    def __init__(self, options: Dict[str, Any] = {"stride": 2, "dilation": 1}) -> None:  # noqa: B006
+    def __init__(self, options: Dict[str, Any] = {"stride": 2, "dilation": 1}) -> None:
         super().__init__()
         self.stem = padded_conv(3, 4, 3, **options)
         self.stages = nn.Sequential(Stage(2), Stage(1))

@@ -57,6 +57,8 @@ def _construct_one(
         else:
             lowering = opmap.lower(call, lower(scope, node.func))
     except NoLowering as error:
+        if (plain := without_stars(node, facts)) is not node:
+            return _construct_one(scope, plain, facts, name, carried)
         if variable or scope.strict:
             raise Untranslatable(node, str(error)) from error
         return stub_cell(scope, node, call, str(error))
