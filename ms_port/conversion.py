@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from keyword import iskeyword
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ms_port.errors import BadInput
-from ms_port.inputs import InputSpec
+from ms_port.inputs import InputSpec, example_tensors, resized
 from ms_port.project import Edit, Staging, TrainInput, plan_training, write_training_files
 from ms_port.project.output import STATE
 from ms_port.project.places import with_places, write_source_map
@@ -127,6 +128,10 @@ def run(request: Request, progress: Progress | None = None) -> Outcome:
         program = replace(program, flags=with_places(program.flags, stubs, stage.root, files, origins))
         if request.diff:
             return Outcome(_report(request, program, {}, clock, notes, edits), stage.diff(files))
+        if request.level != "none":
+            with clock.stage("other sizes"):
+                program, more = _check_sizes(program, op_map, request, origins, stage.root)
+                notes += more
         verification: Mapping[str, Any] = {}
         if any(edit.conflicts for edit in edits):
             notes.append("not verified: marked conflicts are open; settle them, then run `ms-port verify`")
@@ -262,6 +267,36 @@ def _origins(package: str, emitted: EmittedFiles, root: Path) -> dict[str, Mappi
     file = f"{package}/model.py"
     texts = [(folder / file).read_text(encoding="utf-8") for folder in (root / STATE / "base", root)]
     return {file: after_edits(emitted.origins, *texts)}
+
+
+def _check_sizes(
+    program: Program, op_map: OpMap, request: Request, origins: Mapping[str, Mapping[int, Origin]], root: Path
+) -> tuple[Program, list[str]]:
+    """The program with flags for what holds for the example's sizes only, and notes."""
+    from ms_port.capture import CaptureError, Inputs
+    from ms_port.emit import Banner, write_package
+    from ms_port.pipeline import Options, translate
+    from ms_port.sizes import find_built_in_sizes, labelled_sizes
+
+    file = f"{program.name}/model.py"
+    base = root / STATE / "base" / file
+    banner = Banner("", "", "", "", "")
+
+    def text_for(sizes: Mapping[str, int]) -> str | None:
+        tensors = example_tensors(resized(request.specs, sizes))
+        try:
+            recording = _record(replace(request, inputs=Inputs((), dict(tensors))))
+            other = translate(recording, op_map, Options(name=program.name, freeze=request.freeze))
+        except (CaptureError, BadInput):
+            return None
+        with TemporaryDirectory(prefix="ms-port-") as folder:
+            write_package(other, op_map, Path(folder), banner)
+            return Path(folder, file).read_text(encoding="utf-8")
+
+    sizes = {} if request.freeze or request.inputs_text else labelled_sizes(request.specs)
+    found = find_built_in_sizes(base.read_text(encoding="utf-8"), file, origins[file], sizes, text_for)
+    notes = [f"not compared with another size of {label}: the model does not run with it" for label in found.fixed]
+    return replace(program, flags=(*program.flags, *found.flags)), notes
 
 
 def _options(request: Request) -> dict[str, Any]:

@@ -104,11 +104,15 @@ def parse_specs(texts: Sequence[str], static: Mapping[str, int] | None = None) -
             else "label a dimension first: --input 'x:float32[batch=8,3]'"
         )
         raise BadInput(f"no input has a dimension labelled '{unknown[0]}'", where="--static", advice=known)
-    return tuple(_resized(spec, static or {}) for spec in specs)
+    return resized(specs, static or {})
 
 
-def _resized(spec: InputSpec, static: Mapping[str, int]) -> InputSpec:
-    return replace(spec, dims=tuple(replace(d, size=static.get(d.label or "", d.size)) for d in spec.dims))
+def resized(specs: Sequence[InputSpec], sizes: Mapping[str, int]) -> tuple[InputSpec, ...]:
+    """The specs with other sizes for labels."""
+    return tuple(
+        replace(spec, dims=tuple(replace(d, size=sizes.get(d.label or "", d.size)) for d in spec.dims))
+        for spec in specs
+    )
 
 
 def parse_static(text: str | None) -> dict[str, int]:
