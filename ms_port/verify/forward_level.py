@@ -10,6 +10,7 @@ from typing import Any
 from ms_port.errors import BadInput
 from ms_port.verify import forward
 from ms_port.verify.clock import Clock
+from ms_port.verify.explain import explain
 from ms_port.verify.forward import Findings
 from ms_port.verify.locate import locate
 from ms_port.verify.process import Outcome
@@ -57,6 +58,8 @@ def forward_level(
     for mode in seen.modes:
         if first is None and mode.name in findings:
             first = locate(session, mode, findings[mode.name], folder / f"locate-{mode.name}", timeout)
+            if first is not None:
+                first = explain(session, mode, first, findings[mode.name], seen.folder, folder, timeout)
     clock.lap("locating")
     if findings:
         try:

@@ -22,7 +22,9 @@ os.environ.setdefault("GLOG_v", "3")
 import mindspore as ms
 import numpy as np
 
+from ms_port.verify.built import Built, constructions
 from ms_port.verify.observe import observe, observe_gradient
+from ms_port.verify.sites import HELPER
 
 
 def main(job: Path) -> None:
@@ -37,10 +39,14 @@ def main(job: Path) -> None:
     sys.path.insert(0, spec["out"])
     package = importlib.import_module(spec["package"])
     stage.write_text("build_model")
-    cell = package.build_model()
+    own = str(Path(spec["out"]) / spec["package"])
+    with constructions(ms.nn.Cell, lambda file: file.startswith(own)) as table:
+        cell = package.build_model()
     stage.write_text("load_weights")
     package.load_weights(cell, str(job / "weights.safetensors"))
     result: dict[str, Any] = {"modes": {}, "seconds": {"build": time.perf_counter() - start}}
+    result["built"] = built(cell, table, spec["out"]) if spec.get("built") else {}
+    (job / "result.json").write_text(json.dumps(result))
     for mode in spec["modes"]:
         stage.write_text(mode["mode"])
         folder = job / mode["mode"]
@@ -52,8 +58,25 @@ def main(job: Path) -> None:
         look = observe_gradient if "projected" in mode else observe
         report = look(cell, mode, load_inputs(spec["inputs"], job), spec["mapped"], keep)
         result["modes"][mode["mode"]] = report
+        if sites := sys.modules.get(f"{spec['package']}.{HELPER}"):
+            np.savez(folder / "sites.npz", *(a for _, a in sites.SEEN), sites=np.array([s for s, _ in sites.SEEN]))
+            sites.SEEN.clear()
         result["peak_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         (job / "result.json").write_text(json.dumps(result))
+
+
+def built(cell: ms.nn.Cell, table: Mapping[int, tuple[Any, Built]], out: str) -> dict[str, Any]:
+    """How each cell was made, by its name: class, place relative to OUT, arguments (None where some are no data)."""
+    found = {}
+    for name, child in cell.cells_and_names():
+        if id(child) in table:
+            made = table[id(child)][1]
+            file = os.path.relpath(made.file, out)
+            cls = type(child)
+            known = getattr(ms.nn, cls.__name__, None) is cls
+            arguments = made.arguments if made.plain else None
+            found[name] = {"class": cls.__name__, "known": known, "file": file, "line": made.line, "with": arguments}
+    return found
 
 
 def load_inputs(skeleton: Mapping[str, Any], job: Path) -> dict[str, Any]:

@@ -128,8 +128,11 @@ class Session:
         described = [self.describe(mode, arguments or (mode.taps if taps else {}), bool(arguments)) for mode in modes]
         return self.launch(job, described)
 
-    def launch(self, job: Path, described: Sequence[Mapping[str, Any]]) -> Side:
-        """Run the port in the modes described as ``observe`` or ``observe_gradient`` want it."""
+    def launch(self, job: Path, described: Sequence[Mapping[str, Any]], **more: Any) -> Side:
+        """Run the port in the modes described as ``observe`` or ``observe_gradient`` want it.
+
+        ``more`` goes into the job: ``out`` (another folder with the package), ``built`` (tell how cells are made).
+        """
         weights = job.parent / "weights.safetensors"
         if not weights.exists():
             write_safetensors(weights, self.weights.items())
@@ -143,6 +146,7 @@ class Session:
             "modes": list(described),
             "mapped": [pair.cell for pair in self.port.cells],
             "inputs": save_inputs(named, job),
+            **more,
         }
         return Side(job, spec)
 

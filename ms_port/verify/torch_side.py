@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -93,6 +93,7 @@ def run(
     stride: int = 1,
     inputs_of: Sequence[str] = (),
     gradient: bool = False,
+    watch: Callable[[nn.Module], AbstractContextManager[None]] | None = None,
 ) -> Record:
     """Run the model once and record the modules at ``paths``.
 
@@ -102,6 +103,7 @@ def run(
             are taken out of ``single`` as they are used up.
         stride: keep every so-manieth element of each flattened tensor.
         inputs_of: modules whose arguments are recorded too.
+        watch: entered around the run, inside all that this function does to it.
     """
     record = Record()
     modules = dict(model.named_modules())
@@ -119,6 +121,8 @@ def run(
             stack.callback(handle.remove)
         mode = stack.enter_context(double_precision()) if double else None
         stack.enter_context(record.draws.replaying(model))
+        if watch is not None:
+            stack.enter_context(watch(model))
         record.outputs = tensors(call(model, double))
     record.random = not torch.equal(before, torch.get_rng_state())
     torch.set_rng_state(before)
