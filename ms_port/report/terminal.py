@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
@@ -63,10 +65,28 @@ def _explained(report: Report) -> list[str]:
             lines.append(
                 f"[red]{level}[/]: diverges first in {escape(at)} ({escape(first['cls'])}): {escape(first['why'])}"
             )
+            lines += [f"    {escape(line)}" for line in _told(first)]
         if message := found.get("message"):
             lines.append(f"[red]{level}[/]: {escape(message)} {escape(found.get('where') or '')}")
         lines += [f"[yellow]not proven[/]: {escape(text)}" for text in found.get("not_proven") or ()]
         lines += [f"[dim]{level}: {escape(note)}[/]" for note in found.get("notes") or ()]
+    return lines
+
+
+def _told(first: Mapping[str, Any]) -> list[str]:
+    """What more is known of a divergence: sizes, the call with both places, the cause, the script."""
+    error = first.get("error")
+    size = f"{error:.1e}" if isinstance(error, int | float) else "of another shape"
+    lines = [f"error {size}, torch's own in float32 {first.get('truth_error') or 0.0:.1e}"]
+    if first.get("last_right"):
+        lines.append(f"last right in backward order: {first['last_right']}")
+    places = [f"{p['file']}:{p['line']}" for p in (first.get("source"), first.get("generated")) if p]
+    if first.get("op") or places:
+        lines.append(f"{first.get('op') or 'made'} at {' -> '.join(places)}")
+    if first.get("cause"):
+        lines.append(f"likely cause: {first['cause']}")
+    if first.get("repro"):
+        lines.append(f"the op alone: {first['repro']}")
     return lines
 
 

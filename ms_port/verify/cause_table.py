@@ -136,7 +136,7 @@ COMPLEMENT = Other(
 BACKWARDS = Other("{name} in reverse order", lambda v: v[::-1], lambda v: isinstance(v, (tuple, list)))
 EPS: Sequence[Any] = (1e-5, 1e-6, 1e-7, 1e-8, 1e-12, 1e-3, 0.0)
 AXES: Sequence[Any] = (-1, 0, 1, 2, -2, 3)
-KERNEL: Mapping[str, Sequence[Any]] = {"stride": [1, None], "padding": [0, 1], "dilation": [1], "groups": [1]}
+KERNEL: Mapping[str, Sequence[Any]] = {"stride": [1, None], "padding": [0, 1]}
 REDUCTION: Mapping[str, Sequence[Any]] = {"reduction": ["mean", "sum", "none"]}
 NORM: Mapping[str, Sequence[Any]] = {"weight": [MISSING], "bias": [MISSING], "eps": EPS}
 SCALED = _swapped("weight", "bias")
@@ -245,7 +245,7 @@ ROWS = (
     Row("matmul __matmul__ bmm", "input, other", {"other": [TRANSPOSED], "input": [TRANSPOSED]}),
     Row("div true_divide __truediv__", "input, other", instead={"integer division": torch.floor_divide}),
     Row("floor_divide __floordiv__", "input, other", instead={"division with a fraction": torch.true_divide}),
-    Row("add __add__ __iadd__", "input, other", instead={"difference instead of sum": lambda a, b, **k: a - b}),
+    Row("add add_ __add__ __iadd__", "input, other", instead={"difference instead of sum": lambda a, b, **k: a - b}),
     Row("sub __sub__ __rsub__", "input, other", instead={"sides exchanged": lambda a, b, **k: b - a}),
     Row("pow __pow__", "input, exponent", instead={"sides exchanged": lambda a, b: b**a}),
     Row("cross_entropy", f"{_LOSS}, label_smoothing=0.0", {**REDUCTION, "weight": [MISSING], "label_smoothing": [0.0]}),

@@ -38,10 +38,10 @@ def _of_row(row: Row, call: TorchCall) -> Iterator[Cause]:
         for other in others:
             if isinstance(other, Other):
                 if other.when(value):
-                    yield Cause(other.text.format(name=name), partial(_with, names, name, other.make))
+                    yield Cause(other.text.format(name=name), partial(_with, names, defaults, name, other.make))
             elif not _same(other, value):
                 text = f"{name}={other!r} instead of {value!r}"
-                yield Cause(text, partial(_with, names, name, partial(_always, other)))
+                yield Cause(text, partial(_with, names, defaults, name, partial(_always, other)))
     for text, change in row.whole.items():
         if change(dict(bound)) is not None:
             yield Cause(text, partial(_all, names, defaults, change))
@@ -74,12 +74,14 @@ def _bind(names: Sequence[str], defaults: Bound, args: Sequence[Any], kwargs: Ma
     return {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
 
 
-def _with(names: Sequence[str], name: str, make: Any, func: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
+def _with(
+    names: Sequence[str], defaults: Bound, name: str, make: Any, func: Any, args: tuple[Any, ...], kwargs: Any
+) -> Any:
     """Call with one argument changed; the others stay as they were passed."""
     place = names.index(name)
     if place < len(args):
         return func(*args[:place], make(args[place]), *args[place + 1 :], **kwargs)
-    return func(*args, **{**kwargs, name: make(kwargs.get(name))})
+    return func(*args, **{**kwargs, name: make(kwargs.get(name, defaults.get(name)))})
 
 
 def _all(names: Sequence[str], defaults: Bound, change: Any, func: Any, args: tuple[Any, ...], kwargs: Any) -> Any:

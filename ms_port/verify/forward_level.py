@@ -15,6 +15,7 @@ from ms_port.verify.forward import Findings
 from ms_port.verify.locate import locate
 from ms_port.verify.process import Outcome
 from ms_port.verify.reference import write_reference
+from ms_port.verify.repro import clear
 from ms_port.verify.session import Mode, Session, forward_failed
 from ms_port.verify.verdict import Divergence, Level, Status, worst_status
 from ms_port.weights import WeightsError
@@ -55,6 +56,7 @@ def forward_level(
             seen.notes.append(f"{name} mode was not run: nothing in the port answers the random draws of {cells}")
     clock.lap("comparing")
     first = None
+    clear(session.port.out)
     for mode in seen.modes:
         if first is None and mode.name in findings:
             first = locate(session, mode, findings[mode.name], folder / f"locate-{mode.name}", timeout)

@@ -35,16 +35,15 @@ class Gradients:
     """Shapes of the float outputs."""
 
 
-def torch_gradients(session: Session, train: bool, double: bool) -> Gradients:
-    """Differentiate torch by parameters and float inputs, in float32 or float64."""
+def torch_gradients(session: Session, train: bool, double: bool, watch: Any = None) -> Gradients:
+    """Differentiate torch by parameters and float inputs, in float32 or float64; ``watch`` as for ``run``."""
     found = Gradients()
     leaves: dict[int, Tensor] = {}
     model = session.model
     with state_of(model, session.state, double), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        record = run(
-            model, lambda m, d: session.inputs.call(m, d, leaves), [], train=train, double=double, gradient=True
-        )
+        options: dict[str, Any] = {"train": train, "double": double, "gradient": True, "watch": watch}
+        record = run(model, lambda m, d: session.inputs.call(m, d, leaves), [], **options)
         outputs = [out for out in record.outputs if out.is_floating_point()]
         found.projected = [list(out.shape) for out in outputs]
         terms = []

@@ -24,6 +24,7 @@ import numpy as np
 
 from ms_port.verify.built import Built, constructions
 from ms_port.verify.observe import observe, observe_gradient
+from ms_port.verify.probes import probing
 from ms_port.verify.sites import HELPER
 
 
@@ -56,7 +57,9 @@ def main(job: Path) -> None:
             np.save(folder / f"{kind}.{name}.{call}.{leaf}.npy", array)
 
         look = observe_gradient if "projected" in mode else observe
-        report = look(cell, mode, load_inputs(spec["inputs"], job), spec["mapped"], keep)
+        with probing(cell, mode.get("probes", {})) as probed:
+            report = look(cell, mode, load_inputs(spec["inputs"], job), spec["mapped"], keep)
+        report["probed"] = probed
         result["modes"][mode["mode"]] = report
         if sites := sys.modules.get(f"{spec['package']}.{HELPER}"):
             np.savez(folder / "sites.npz", *(a for _, a in sites.SEEN), sites=np.array([s for s, _ in sites.SEEN]))

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,12 @@ class Saved:
         if type(value).__module__ == "torch":  # dtypes, devices, memory formats
             return str(value) if "." in str(value) else f"torch.device({str(value)!r})"
         raise ValueError(f"{type(value).__name__} has no text")
+
+
+def clear(out: Path) -> None:
+    """Remove the scripts of an earlier verification."""
+    for file in (out / "report").glob("repro_*"):
+        file.unlink()
 
 
 def write_repro(scene: Scene) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from torch import nn
 
 from ms_port.errors import BadInput
+from ms_port.verify.backward import locate_backward
 from ms_port.verify.clock import Clock
 from ms_port.verify.forward_level import forward_level
 from ms_port.verify.gradient import gradient_level
@@ -64,7 +65,11 @@ def verify(
         verdict = Verdict(forward=replace(forward, seconds=clock.rounded()))
         if LEVELS.index(level) >= LEVELS.index("gradient"):
             say("gradients")
-            verdict = replace(verdict, gradient=gradient_level(session, modes, folder / "gradient", timeout))
+            gradient = gradient_level(session, modes, folder / "gradient", timeout)
+            if gradient.first is not None:
+                first = locate_backward(session, modes[-1], gradient.first, folder / "backward", timeout)
+                gradient = replace(gradient, first=first)
+            verdict = replace(verdict, gradient=gradient)
         return verdict
 
 

@@ -49,6 +49,14 @@ MODELS: dict[str, dict[str, Any]] = {
         "inputs": [],
         "inputs_from": "text_encoder_example.py:inputs",
     },
+    "mixed": {
+        "target": "mixed_source.py:Mixed",
+        "arguments": {},
+        "inputs": [
+            {"name": "x", "dtype": "float32", "shape": [3, 3, 8, 8], "dims": ["batch", None, None, None]},
+            {"name": "ids", "dtype": "int64", "shape": [3], "dims": ["batch"], "range": 20},
+        ],
+    },
 }
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from faults import FORWARD
 from made import make_port, make_small
 from safetensors.torch import load_file, save_file
 from torch import nn
@@ -70,9 +71,9 @@ def test_large_models_are_compared_on_samples(tmp_path: Path, monkeypatch: pytes
     assert level.status == "equal", level
     assert level.compared > 80
     assert subprocess.run([sys.executable, "verify.py"], cwd=out, capture_output=True, check=False).returncode == 0
-    name, path, edits = FAULTS["mask missing"]
-    level = verify(make_port(name, tmp_path / "wrong", edits)).forward
-    assert level.first is not None and level.first.path == path
+    fault = FORWARD["mask missing"]
+    level = verify(make_port(fault.port, tmp_path / "wrong", fault.edits)).forward
+    assert level.first is not None and level.first.path == fault.path
 
 
 @pytest.mark.slow
@@ -83,85 +84,6 @@ def test_weights_of_a_checkpoint_get_no_noise(tmp_path: Path) -> None:
     level = verify(out).forward
     assert level.status == "equal", level
     assert subprocess.run([sys.executable, "verify.py"], cwd=out, capture_output=True, check=False).returncode == 0
-
-
-FAULTS = {
-    "alias of an in-place op": (R, "stages.0.1", ("identity = out if", "identity = x if")),
-    "momentum": (R, "stem.0.1", ("momentum=0.97", "momentum=0.03")),
-    "padding left out": (R, "stem.0.0", ('            pad_mode="pad",\n            padding=kernel_size // 2,\n', "")),
-    "padding side": (R, "stem.2", ('pad_mode="pad", padding=1', 'pad_mode="same"')),
-    "stride left out": (R, "stem.2", ('3, stride=2, pad_mode="pad"', '3, pad_mode="pad"')),
-    "BatchNorm eps": (R, "stem.0.1", ("eps=1e-3", "eps=1e-5")),
-    "dropout missing": (R, "dropout", ("nn.Dropout(p=dropout)", "nn.Dropout(p=0.0)")),
-    "sum for mean": (R, "", ("self.pool(x)", "x.sum(axis=(2, 3), keepdims=True)")),
-    "GELU form": (V, "blocks.0.mlp.1", ("nn.GELU(approximate=False)", "nn.GELU()")),
-    "LayerNorm eps": (V, "blocks.0.norm1", ("epsilon=1e-6", "epsilon=1e-7", "epsilon=1e-5", "epsilon=1e-7")),
-    "stale training": (V, "", ("if self.training:", "if False:")),
-    "dropout rate": (V, "pos_drop", ("nn.Dropout(p=drop_rate)", "nn.Dropout(p=0.3)")),
-    "scale missing": (V, "blocks.0.attn", ("(q * self.scale) @", "q @")),
-    "layer scale dropped": (V, "blocks.0.ls1", ("return x * self.gamma", "return x + 0.0 * self.gamma")),
-    "drop path without scale": (V, "blocks.1.drop_path", ("x.div(keep) * mask", "x * mask")),
-    "mask missing": (T, "layers.0.attention", ("scores = scores + mask", "scores = scores")),
-    "mask inverted": (T, "layers.0.attention", ("scores = scores + mask", "scores = scores - mask")),
-    "softmax axis": (T, "layers.0.attention", ("ops.softmax(scores, axis=-1)", "ops.softmax(scores, axis=-2)")),
-    "masked assignment dropped": (T, "pool", ("scores.masked_fill(mask == 0, finfo_min(scores.dtype))", "scores + 0")),
-    "query and key swapped": (T, "layers.0.attention", ("q, k, v = self", "k, q, v = self")),
-    "residual missing": (
-        T,
-        "layers.0",
-        ("x + self.dropout(self.attention(x, mask))", "self.dropout(self.attention(x, mask))"),
-    ),
-}
-DEFAULT = ("momentum", "mask missing")
-
-
-@pytest.mark.parametrize("fault", [pytest.param(f, marks=() if f in DEFAULT else SLOW) for f in FAULTS])
-def test_planted_faults_are_seen_and_placed(fault: str, tmp_path: Path) -> None:
-    name, path, edits = FAULTS[fault]
-    level = verify(make_port(name, tmp_path, edits)).forward
-    assert level.status == "not equal", level
-    assert level.first is not None and level.first.path == path, level.first
-    assert not level.worst[0].equal
-
-
-GRADIENT_FAULTS = {
-    "padding row trained": (T, "embeddings.word", ("self.word = Embedding(", "self.word = nn.Embedding(")),
-    "stop_gradient added": (V, "blocks.2.attn.qkv", ("x = attn @ v", "x = attn @ ops.stop_gradient(v)")),
-    "parameter not trained": (
-        V,
-        "",
-        (
-            'Parameter(initializer("zeros", (1, 1, dim)))',
-            'Parameter(initializer("zeros", (1, 1, dim)), requires_grad=False)',
-        ),
-    ),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fault", GRADIENT_FAULTS)
-def test_wrong_gradients_of_right_outputs(fault: str, tmp_path: Path) -> None:
-    name, path, edits = GRADIENT_FAULTS[fault]
-    verdict = verify(make_port(name, tmp_path, edits), level="gradient")
-    assert verdict.forward.status == "equal"
-    assert verdict.gradient.status == "not equal"
-    assert verdict.gradient.first is not None and verdict.gradient.first.path == path, verdict.gradient.first
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("fault", "edits"),
-    [
-        ("unexpected ['patch_embed.proj.bias']", (', pad_mode="valid", has_bias=True', ', pad_mode="valid"')),
-        ("blocks.0.norm1.gamma", ("nn.CellList(\n            [Block(", "list(\n            [Block(")),
-    ],
-)
-def test_weights_that_do_not_fit(fault: str, edits: tuple[str, ...], tmp_path: Path) -> None:
-    level = verify(make_port(V, tmp_path, edits)).forward
-    assert level.status == "crashed"
-    assert level.message.startswith("load_weights: ValueError: weights.safetensors does not fit")
-    assert fault in level.message
-    assert level.where.startswith("vision_transformer/model.py:")
 
 
 LINEAR = """

@@ -1,0 +1,137 @@
+"""Faults to plant into the ports of ``ports/``: what is edited, and what verification must say of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+R, V, T, M = "residual", "vision_transformer", "text_encoder", "mixed"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One edit of a port (old and new text of model.py, in turns).
+
+    ``path`` is the module at fault, ``op`` the end of the torch call's name, ``cause`` a part of the likely cause.
+    """
+
+    port: str
+    path: str
+    edits: tuple[str, ...]
+    op: str = ""
+    cause: str = ""
+
+
+FORWARD = {
+    "alias of an in-place op": Fault(R, "stages.0.1", ("identity = out if", "identity = x if"), "add_"),
+    "BatchNorm momentum": Fault(R, "stem.0.1", ("momentum=0.97", "momentum=0.03"), "batch_norm", "momentum"),
+    "padding left out": Fault(
+        R, "stem.0.0", ('            pad_mode="pad",\n            padding=kernel_size // 2,\n', ""), "conv2d", "'same'"
+    ),
+    "padding side": Fault(R, "stem.2", ('pad_mode="pad", padding=1', 'pad_mode="same"'), "max_pool2d", "'same'"),
+    "stride left out": Fault(
+        R, "stem.2", ('3, stride=2, pad_mode="pad"', '3, pad_mode="pad"'), "max_pool2d", "stride=1"
+    ),
+    "BatchNorm eps": Fault(R, "stem.0.1", ("eps=1e-3", "eps=1e-5"), "batch_norm", "eps=1e-05"),
+    "dropout missing in training": Fault(
+        R, "dropout", ("nn.Dropout(p=dropout)", "nn.Dropout(p=0.0)"), "dropout", "drops 0"
+    ),
+    "sum for mean": Fault(R, "", ("self.pool(x)", "x.sum(axis=(2, 3), keepdims=True)")),
+    "GELU form": Fault(V, "blocks.0.mlp.1", ("nn.GELU(approximate=False)", "nn.GELU()"), "gelu", "approximate='tanh'"),
+    "LayerNorm eps": Fault(
+        V, "blocks.0.norm1", ("epsilon=1e-6", "epsilon=1e-7", "epsilon=1e-5", "epsilon=1e-7"), "layer_norm", "eps=1e-07"
+    ),
+    "stale training": Fault(V, "", ("if self.training:", "if False:")),
+    "dropout rate": Fault(V, "pos_drop", ("nn.Dropout(p=drop_rate)", "nn.Dropout(p=0.3)"), "dropout", "drops 0.3"),
+    "scale missing": Fault(V, "blocks.0.attn", ("(q * self.scale) @", "q @"), "mul", "missing"),
+    "gamma dropped": Fault(
+        V, "blocks.0.ls1", ("return x * self.gamma", "return x + 0.0 * self.gamma"), "mul", "missing"
+    ),
+    "drop path without scale": Fault(V, "blocks.1.drop_path", ("x.div(keep) * mask", "x * mask"), "div"),
+    "sum for mean of patches": Fault(
+        V, "", ("x[:, 1:].mean(axis=1)", "x[:, 1:].sum(axis=1)"), "mean", "sum instead of mean"
+    ),
+    "mask missing": Fault(T, "layers.0.attention", ("scores = scores + mask", "scores = scores"), "add", "missing"),
+    "mask inverted": Fault(
+        T, "layers.0.attention", ("scores = scores + mask", "scores = scores - mask"), "add", "difference"
+    ),
+    "softmax axis": Fault(
+        T, "layers.0.attention", ("ops.softmax(scores, axis=-1)", "ops.softmax(scores, axis=-2)"), "softmax", "dim="
+    ),
+    "masked assignment dropped": Fault(
+        T, "pool", ("scores.masked_fill(mask == 0, finfo_min(scores.dtype))", "scores + 0"), "__setitem__"
+    ),
+    "query and key swapped": Fault(T, "layers.0.attention", ("q, k, v = self", "k, q, v = self"), "matmul"),
+    "residual missing": Fault(
+        T,
+        "layers.0",
+        ("x + self.dropout(self.attention(x, mask))", "self.dropout(self.attention(x, mask))"),
+        "add",
+        "only the second operand",
+    ),
+    "statistics swapped": Fault(
+        M,
+        "norm",
+        ("x, self.running_mean, self.running_var", "x, self.running_var, self.running_mean"),
+        "batch_norm",
+        "exchanged",
+    ),
+    "functional eps left out": Fault(M, "norm", (", eps=1e-3", ""), "batch_norm", "eps=1e-05"),
+    "reflect for replicate": Fault(M, "edge", ('mode="replicate"', 'mode="reflect"'), "pad", "mode='reflect'"),
+    "padding before and after swapped": Fault(M, "edge", ("(2, 1, 1, 2)", "(1, 2, 2, 1)"), "pad", "at the other side"),
+    "count_include_pad": Fault(
+        M, "edge", ("count_include_pad=False", "count_include_pad=True"), "avg_pool2d", "count_include_pad"
+    ),
+    "align_corners": Fault(
+        M, "grow", ("align_corners=False", "align_corners=True"), "interpolate", "align_corners=True"
+    ),
+    "LSTM gates swapped": Fault(M, "gates", ("i, f, g, o = self", "i, g, f, o = self")),
+    "weight transposed": Fault(M, "mix", ("self.weight.swapaxes(0, 1)", "self.weight"), "linear", "weight transposed"),
+    "bias dropped": Fault(
+        M, "mix", ("self.weight.swapaxes(0, 1)) + self.bias", "self.weight.swapaxes(0, 1))"), "linear", "without bias"
+    ),
+    "integer division": Fault(M, "", ("(ids / 3)", "(ids // 3).astype(ms.float32)"), "div", "integer division"),
+    "biased std": Fault(M, "", ("axis=-1, ddof=1", "axis=-1, ddof=0"), "std", "unbiased"),
+    "order of concatenation": Fault(M, "", ("ops.cat((x, ops.flip(x, (-1,)))", "ops.cat((x, x)"), "flip"),
+}
+"""Wrong results."""
+
+GRADIENT = {
+    "padding row trained": Fault(T, "embeddings.word", ("self.word = Embedding(", "self.word = nn.Embedding(")),
+    "stop_gradient added": Fault(V, "blocks.2.attn", ("x = attn @ v", "x = attn @ ops.stop_gradient(v)")),
+    "stop_gradient on what a cell gives": Fault(
+        V,
+        "blocks.2",
+        ("self.ls2(self.mlp(", "self.ls2(ops.stop_gradient(self.mlp(", "self.norm2(x))))", "self.norm2(x)))))"),
+    ),
+    "stop_gradient missing": Fault(M, "mix", ("y * ops.stop_gradient(y)", "y * y")),
+    "gradient through a cast to integers": Fault(
+        M,
+        "mix",
+        ("ops.stop_gradient((y * 4.0).astype(ms.int32).astype(y.dtype))", "(y * 4.0).astype(ms.int32).astype(y.dtype)"),
+    ),
+    "parameter not trained": Fault(
+        V,
+        "",
+        (
+            'Parameter(initializer("zeros", (1, 1, dim)))',
+            'Parameter(initializer("zeros", (1, 1, dim)), requires_grad=False)',
+        ),
+    ),
+}
+"""Right results with wrong gradients."""
+
+UNLOADABLE = {
+    "convolution without its bias": Fault(
+        V, "unexpected ['patch_embed.proj.bias']", (', pad_mode="valid", has_bias=True', ', pad_mode="valid"')
+    ),
+    "cells in a python list": Fault(
+        V, "blocks.0.norm1.gamma", ("nn.CellList(\n            [Block(", "list(\n            [Block(")
+    ),
+    "tied weight untied": Fault(
+        T, "decoder.weight", ("        self.decoder.weight = self.embeddings.word.embedding_table\n", "")
+    ),
+}
+"""Ports that the weights do not fit; ``path`` is a part of the message."""
+
+DEFAULT = ("BatchNorm momentum", "mask missing", "weight transposed")
+"""A sample for every run of the tests."""
