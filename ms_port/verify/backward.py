@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -10,15 +11,20 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from ms_port.verify.gradient import ZERO, Gradients, torch_gradients
+from ms_port.verify.gradient_causes import gradient_causes
 from ms_port.verify.judge import Comparison, compare, make_truth
 from ms_port.verify.session import Mode, Session
+from ms_port.verify.torch_calls import Watch
 from ms_port.verify.torch_side import as_array
 from ms_port.verify.verdict import Divergence
 from ms_port.weights.convert import apply_rule
 
+SECONDS = 60.0
+"""For trying causes."""
 Key: TypeAlias = tuple[str, str, tuple[int, ...]]
 """``in`` or ``out``, path of the module, shape: gradients of tensors alike in these are added up."""
 
@@ -42,8 +48,8 @@ class Boundaries:
         with ExitStack() as stack:
             for path in dict.fromkeys(self.paths):
                 if path and path in modules:
-                    enter = modules[path].register_forward_pre_hook(partial(self._enter, path), with_kwargs=True)
-                    leave = modules[path].register_forward_hook(partial(self._leave, path), with_kwargs=True)
+                    enter = modules[path].register_forward_pre_hook(_own(self._enter, path), with_kwargs=True)
+                    leave = modules[path].register_forward_hook(_own(self._leave, path), with_kwargs=True)
                     stack.callback(enter.remove)
                     stack.callback(leave.remove)
             yield
@@ -78,6 +84,16 @@ class Boundaries:
     def _add(self, key: Key, gradient: Tensor) -> None:
         known = self.gradients.get(key)
         self.gradients[key] = gradient.detach().clone() if known is None else known + gradient.detach()
+
+
+def _own(hook: Callable[..., Any], path: str) -> Callable[..., Any]:
+    """The hook of a module, whose torch calls no mode sees: they are not the model's."""
+
+    def called(*args: Any) -> Any:
+        with torch._C.DisableTorchFunction():
+            return hook(path, *args)
+
+    return called
 
 
 def _floats(values: Sequence[Any]) -> list[Tensor]:
@@ -119,7 +135,59 @@ def locate_backward(session: Session, mode: Mode, first: Divergence, folder: Pat
     load = partial(_load, folder / mode.name)
     whole = max((float(g.abs().max()) for g in double_gradients.parameters.values() if g is not None), default=0.0)
     steps = list(_steps(session, (near, single), (truth, double_gradients), load, used, whole))
-    return _judged(session, first, steps)
+    placed, step = _judged(session, first, steps)
+    return placed if step is None else _explained(session, mode, placed, step, partial(_port_gradient, session, load))
+
+
+def _port_gradient(session: Session, load: Callable[[str], Any], step: Step) -> Any:
+    """What the port has at a step."""
+    if step.key is None:
+        row = next(row for row in session.port.rows if row.torch == step.name)
+        return load(str(row.mindspore))
+    cells = {pair.path: pair.cell for pair in reversed(session.port.cells)}
+    return load(_probe_name(step.key[0], cells[step.path], step.key[2]))
+
+
+def _probe_name(side: str, cell: str, shape: Sequence[int]) -> str:
+    return f"probe.{side}.{cell}.{'x'.join(map(str, shape))}"
+
+
+def _explained(session: Session, mode: Mode, placed: Divergence, step: Step, load: Callable[[Step], Any]) -> Divergence:
+    """With the call whose gradient the port has otherwise, where one change explains what the port has."""
+    got = load(step)
+    if got is None:
+        return placed
+    plain = Watch(placed.path, 0, stop=False)
+    torch_gradients(session, mode.train, False, plain.watching)
+    start = time.perf_counter()
+    for call, cause in gradient_causes(plain.calls):
+        if time.perf_counter() - start > SECONDS:
+            break
+        boundaries = Boundaries([step.path])
+        watch = Watch(placed.path, 0, cause.change, stop=False)
+        try:
+            found = torch_gradients(session, mode.train, True, _both(watch.watching, boundaries.watching))
+        except Exception:  # the change does not fit here
+            continue
+        gradient = boundaries.gradients.get(step.key) if step.key else found.parameters.get(step.name)
+        if step.key is None and gradient is not None:
+            rule = next(row.rule for row in session.port.rows if row.torch == step.name)
+            gradient = apply_rule(rule, gradient)
+        array = as_array(gradient) if gradient is not None else np.zeros(got.shape)
+        truth = make_truth(array, array.astype(np.float32))
+        limit = replace(truth, error=step.comparison.truth_error * truth.scale)
+        if compare("", got, limit).equal:
+            return replace(placed, op=call.name, source=call.place, cause=cause.text)
+    return placed
+
+
+def _both(one: Any, other: Any) -> Any:
+    @contextmanager
+    def entered(model: nn.Module) -> Iterator[None]:
+        with one(model), other(model):
+            yield
+
+    return entered
 
 
 def _wanted(session: Session, near: Boundaries, single: Gradients) -> dict[str, Any]:
@@ -151,7 +219,7 @@ def _steps(
     done: set[str] = set()
     for side, path in [*backward, ("in", "")]:
         for key in [k for k in near[0].gradients if k[:2] == (side, path)]:
-            name = f"probe.{side}.{cells[path]}.{'x'.join(map(str, key[2]))}"
+            name = _probe_name(side, cells[path], key[2])
             if name in used and key in truth[0].gradients:
                 wanted, close = as_array(truth[0].gradients[key]), as_array(near[0].gradients[key])
                 if np.abs(wanted).max(initial=0.0) > ZERO * whole:
@@ -168,11 +236,11 @@ def _steps(
                     yield Step("parameter", path, row.torch, None, comparison)
 
 
-def _judged(session: Session, first: Divergence, steps: Sequence[Step]) -> Divergence:
-    """The module at fault, from the first wrong step and the last right one before it."""
+def _judged(session: Session, first: Divergence, steps: Sequence[Step]) -> tuple[Divergence, Step | None]:
+    """The module at fault, with the step that shows it, from the first wrong step and the last right one before it."""
     number = next((i for i, step in enumerate(steps) if not step.comparison.equal), None)
     if number is None:
-        return first
+        return first, None
     step = steps[number]
     before = steps[number - 1] if number else None
     last = "" if before is None else _told(before)
@@ -187,7 +255,7 @@ def _judged(session: Session, first: Divergence, steps: Sequence[Step]) -> Diver
     pair = next((p for p in session.port.cells if p.path == path), None)
     cls = (pair.cls if pair else "") or type(session.model.get_submodule(path)).__name__
     error, own = step.comparison.error, step.comparison.truth_error
-    return replace(
+    placed = replace(
         first,
         path=path,
         cell=pair.cell if pair else "",
@@ -199,6 +267,7 @@ def _judged(session: Session, first: Divergence, steps: Sequence[Step]) -> Diver
         why=why,
         last_right=last,
     )
+    return placed, step
 
 
 def _told(step: Step) -> str:

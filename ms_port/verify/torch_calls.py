@@ -51,6 +51,8 @@ class Watch:
     call: int
     change: Mapping[int, Change] = field(default_factory=dict)
     """By number of the call: what is done instead."""
+    stop: bool = True
+    """Raise ``Finished`` when the module has ended."""
     calls: list[TorchCall] = field(default_factory=list)
     arguments: list[Tensor] = field(default_factory=list)
     outputs: list[Tensor] = field(default_factory=list)
@@ -101,7 +103,8 @@ class Watch:
         self.outputs = [t.detach().clone() for t in tensors(out)]
         self.output_from = {self._makers.get(id(t), OUTSIDE) for t in tensors(out)}
         self.buffers = {name: t.detach().clone() for name, t in module.named_buffers(recurse=False)}
-        raise Finished
+        if self.stop:
+            raise Finished
 
     def _enter(self, module: nn.Module, args: Any) -> None:
         if self._depth >= 0 and not self.done:
