@@ -10,6 +10,7 @@ from rich.console import Console
 
 from ms_port.ir.flags import Flag, Place
 from ms_port.report import Change, Coverage, Report, summary, write_report
+from ms_port.verify.verdict import Divergence, Level, Verdict
 
 STUB = Flag(
     "MSP101",
@@ -87,3 +88,33 @@ def test_summary_shows_places_and_markup_is_escaped(capsys: pytest.CaptureFixtur
     Console(width=120, force_terminal=False).print(summary(Report("net", flags=(flag,) * 30)))
     text = capsys.readouterr().out
     assert "net.py:3" in text and "x[red] is odd" in text and "10 more" in text
+
+
+def test_a_divergence_in_every_view(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = Divergence(
+        mode="eval",
+        path="blocks.0.mlp.1",
+        cell="blocks.0.mlp.1",
+        cls="GELU",
+        seen_at="blocks.0.mlp.1",
+        call=0,
+        error=1.4e-4,
+        truth_error=1.2e-7,
+        why="its inputs agree and its output does not",
+        last_right="out of blocks.1",
+        op="torch.nn.functional.gelu",
+        source=Place("net.py", 110),
+        generated=Place("net/model.py", 120),
+        cause="approximate='tanh' instead of 'none'",
+        repro="report/repro_blocks_0_mlp_1_gelu.py",
+    )
+    verification = Verdict(forward=Level("not equal", first=first)).to_json()
+    report = Report("net", verification=verification)
+    jsonschema.validate(report.to_json(), schema())
+    write_report(report, tmp_path)
+    page = (tmp_path / "report.html").read_text()
+    Console(width=160, force_terminal=False).print(summary(report))
+    shown = capsys.readouterr().out
+    said = "torch.nn.functional.gelu", "net.py:110", "net/model.py:120", "tanh", first.repro, first.last_right
+    assert all(text in shown for text in (*said, "1.4e-04", "1.2e-07"))
+    assert all(text in page for text in said)
