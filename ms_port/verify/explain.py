@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ms_port.verify.forward import Findings
+from ms_port.verify.observed import Observed
 from ms_port.verify.pinpoint import pinpoint
 from ms_port.verify.repro import write_repro
 from ms_port.verify.session import Mode, Session
@@ -14,18 +15,20 @@ from ms_port.verify.verdict import Divergence
 
 
 def explain(
-    session: Session, mode: Mode, first: Divergence, findings: Findings, arrays: Path, folder: Path, timeout: float
+    session: Session, mode: Mode, first: Divergence, findings: Findings, seen: Observed, folder: Path, timeout: float
 ) -> Divergence:
     """The divergence with all that can be told of it; as it was where that fails, with the reason in ``why``.
 
     Args:
-        arrays: where the port's arrays are, a folder a mode.
         folder: for further runs of the port.
     """
     wrong = findings.first_wrong()
     note = wrong[2].note if wrong else ""
     try:
-        found, scene = pinpoint(session, mode, first, note, arrays / mode.name, folder / f"calls-{mode.name}", timeout)
+        built = seen.outcome.result.get("built", {})
+        found, scene = pinpoint(
+            session, mode, first, note, built, seen.folder / mode.name, folder / f"calls-{mode.name}", timeout
+        )
         if scene is not None and scene.guilty is not None:
             found = replace(found, repro=write_repro(scene))
     except Exception as error:  # a verdict must not be lost because it could not be explained

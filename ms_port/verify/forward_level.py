@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from ms_port.errors import BadInput
 from ms_port.verify import forward
@@ -13,30 +11,13 @@ from ms_port.verify.clock import Clock
 from ms_port.verify.explain import explain
 from ms_port.verify.forward import Findings
 from ms_port.verify.locate import locate
+from ms_port.verify.observed import Observed
 from ms_port.verify.process import Outcome
 from ms_port.verify.reference import write_reference
 from ms_port.verify.repro import clear
 from ms_port.verify.session import Mode, Session, forward_failed
 from ms_port.verify.verdict import Divergence, Level, Status, worst_status
 from ms_port.weights import WeightsError
-
-
-@dataclass(frozen=True)
-class Observed:
-    """What both sides did."""
-
-    modes: list[Mode]
-    outcome: Outcome
-    folder: Path
-    """Where the port's arrays are, a folder a mode."""
-    ignored: list[str]
-    notes: list[str]
-
-    @property
-    def finished(self) -> Mapping[str, Mapping[str, Any]]:
-        """The port's report of each mode that it finished."""
-        modes: Mapping[str, Mapping[str, Any]] = self.outcome.result.get("modes", {})
-        return modes
 
 
 def forward_level(
@@ -61,7 +42,7 @@ def forward_level(
         if first is None and mode.name in findings:
             first = locate(session, mode, findings[mode.name], folder / f"locate-{mode.name}", timeout)
             if first is not None:
-                first = explain(session, mode, first, findings[mode.name], seen.folder, folder, timeout)
+                first = explain(session, mode, first, findings[mode.name], seen, folder, timeout)
     clock.lap("locating")
     if findings:
         try:

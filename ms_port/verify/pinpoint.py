@@ -18,7 +18,6 @@ from ms_port.ir.flags import Place
 from ms_port.verify.built import constructions
 from ms_port.verify.causes import causes
 from ms_port.verify.judge import Array, Truth, compare, make_truth
-from ms_port.verify.process import Outcome
 from ms_port.verify.session import Mode, Session
 from ms_port.verify.sites import Site, instrument
 from ms_port.verify.torch_calls import Change, Finished, TorchCall, Watch, frontier, is_source
@@ -60,19 +59,28 @@ class Scene:
 
 
 def pinpoint(
-    session: Session, mode: Mode, first: Divergence, note: str, arrays: Path, folder: Path, timeout: float
+    session: Session,
+    mode: Mode,
+    first: Divergence,
+    note: str,
+    built: Mapping[str, Any],
+    arrays: Path,
+    folder: Path,
+    timeout: float,
 ) -> tuple[Divergence, Scene | None]:
     """Name the call, its places and its likely cause, as far as they can be told.
 
     Args:
         first: where the port leaves the truth, as a cell.
         note: what the comparison said beside its numbers.
+        built: how the port's cells are made, as the MindSpore side tells it.
         arrays: where the port's cell outputs are.
         folder: for another run of the port; it must not exist.
     """
     scene = _scene(session, mode, first)
     if scene is None:
         return first, None
+    scene.built = built
     scene.given = _given(scene, arrays)
     scene.remembered = _remembered(scene, arrays)
     _run_port(scene, folder, timeout)
@@ -132,26 +140,18 @@ def _run_port(scene: Scene, folder: Path, timeout: float) -> None:
     session, mode = scene.session, scene.mode
     folder.mkdir()
     scene.sites = instrument(session.port.out, session.port.package, scene.first.cls, folder / "out")
-    described = [session.describe(mode, {})]
-    outcome = Outcome("crashed")
-    if scene.sites:
-        side = session.launch(folder / "sites", described, out=str(folder / "out"), built=True)
-        try:
-            outcome = side.finish(timeout)
-        finally:
-            side.stop()
+    if not scene.sites:
+        return
+    side = session.launch(folder / "sites", [session.describe(mode, {})], out=str(folder / "out"))
+    try:
+        side.finish(timeout)
+    finally:
+        side.stop()
     file = folder / "sites" / mode.name / "sites.npz"
     if file.exists():
         with np.load(file) as saved:
             for i, number in enumerate(saved["sites"]):
                 scene.seen.setdefault(int(number), []).append(saved[f"arr_{i}"])
-    if not outcome.result.get("built"):
-        side = session.launch(folder / "built", [], built=True)
-        try:
-            outcome = side.finish(timeout)
-        finally:
-            side.stop()
-    scene.built = outcome.result.get("built", {})
 
 
 def _find_call(scene: Scene) -> None:

@@ -126,7 +126,7 @@ class Session:
     ) -> Side:
         """Run the port in a process of its own, with the modes' taps, without, or with taps on cells' arguments."""
         described = [self.describe(mode, arguments or (mode.taps if taps else {}), bool(arguments)) for mode in modes]
-        return self.launch(job, described)
+        return self.launch(job, described, built=True)
 
     def launch(self, job: Path, described: Sequence[Mapping[str, Any]], **more: Any) -> Side:
         """Run the port in the modes described as ``observe`` or ``observe_gradient`` want it.
