@@ -92,14 +92,17 @@ def convert(
 def verify(
     out: Annotated[Path, typer.Argument(help="Folder written by convert.")],
     level: Annotated[str, typer.Option(help="forward, gradient, step or train")] = "forward",
-    loss: Annotated[str | None, typer.Option(metavar="FILE.py:FUNC", help="Loss of your own for the gradient.")] = None,
+    loss: Annotated[str | None, typer.Option(metavar="FILE.py:FUNC", help="Loss of your own, in torch.")] = None,
+    steps: Annotated[int, typer.Option(help="Of the level train.")] = 50,
+    precision: Annotated[list[str] | None, typer.Option(help="float16 or bfloat16: compute in it as well.")] = None,
+    seed: Annotated[int, typer.Option(help="Of noise on the weights, and of inputs.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Compare a port with its torch model again."""
     from ms_port.command import verify_port
 
     with _Progress(as_json) as progress:
-        report = verify_port(out, level, loss, progress)
+        report = verify_port(out, level, loss, progress, steps=steps, seed=seed, precisions=tuple(precision or ()))
     _finish(report, out, as_json)
 
 

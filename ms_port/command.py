@@ -21,7 +21,16 @@ if TYPE_CHECKING:
 _FIELD = re.compile(r"\{\{\s*(\w+)[^{}]*\}\}")
 
 
-def verify_port(out: Path, level: str, loss: str | None, progress: Progress | None = None) -> Report:
+def verify_port(
+    out: Path,
+    level: str,
+    loss: str | None,
+    progress: Progress | None = None,
+    *,
+    steps: int = 50,
+    seed: int = 0,
+    precisions: tuple[str, ...] = (),
+) -> Report:
     """Verify an existing port, and put the verdict into its report. Raises BadInput."""
     from ms_port import verify
 
@@ -29,7 +38,7 @@ def verify_port(out: Path, level: str, loss: str | None, progress: Progress | No
         raise BadInput(f"there is no level '{level}'", where="--level", advice=f"one of {', '.join(LEVELS[1:])}")
     clock = Clock(progress)
     with clock.stage("verify"):
-        verdict = verify(out, level=level, loss=loss)
+        verdict = verify(out, level=level, loss=loss, steps=steps, seed=seed, precisions=precisions)
     before = read_report(out)
     report = Report(
         model=before.model,

@@ -67,8 +67,10 @@ def _explained(report: Report) -> list[str]:
             )
             lines += [f"    {escape(line)}" for line in _told(first)]
         if message := found.get("message"):
-            lines.append(f"[red]{level}[/]: {escape(message)} {escape(found.get('where') or '')}")
+            inside = f"in {found['crashed_in']}: " if found.get("crashed_in") else ""
+            lines.append(f"[red]{level}[/]: {escape(inside + message)} {escape(found.get('where') or '')}")
         lines += [f"[yellow]not proven[/]: {escape(text)}" for text in found.get("not_proven") or ()]
+        lines += [f"[dim]{level}, a jump within rounding: {escape(text)}[/]" for text in found.get("kinks") or ()]
         lines += [f"[dim]{level}: {escape(note)}[/]" for note in found.get("notes") or ()]
     return lines
 

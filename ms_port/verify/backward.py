@@ -14,9 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ms_port.verify.gradient import ZERO, Gradients, torch_gradients
+from ms_port.verify.gradient import Gradients, loss_cotangents, torch_gradients
 from ms_port.verify.gradient_causes import gradient_causes
-from ms_port.verify.judge import Comparison, compare, make_truth
+from ms_port.verify.judge import ZERO, Comparison, compare, make_truth
+from ms_port.verify.loss import Loss
+from ms_port.verify.objective import Objective, Projection
 from ms_port.verify.session import Mode, Session
 from ms_port.verify.torch_calls import Watch
 from ms_port.verify.torch_side import as_array
@@ -112,19 +114,23 @@ class Step:
     comparison: Comparison
 
 
-def locate_backward(session: Session, mode: Mode, first: Divergence, folder: Path, timeout: float) -> Divergence:
+def locate_backward(
+    session: Session, mode: Mode, first: Divergence, folder: Path, timeout: float, loss: Loss | None = None
+) -> Divergence:
     """Where in backward order the gradient goes wrong; ``first`` as it was where that can't be told."""
     paths = [pair.path for pair in session.port.cells if pair.cell]
     looked = Boundaries(paths)
     session.record(mode.train, watched=False, watch=looked.watching)
     writers = frozenset(looked.writers)
     found: list[tuple[Boundaries, Gradients]] = []
+    cotangents = loss_cotangents(session, mode.train, loss) if loss else []
     for double in (False, True):
         boundaries = Boundaries(paths, writers)
-        gradients = torch_gradients(session, mode.train, double, boundaries.watching)
+        gradients = torch_gradients(session, mode.train, double, Projection(cotangents), watch=boundaries.watching)
         found.append((boundaries, gradients))
     (near, single), (truth, double_gradients) = found
-    side = session.launch(folder, [{**session.describe(mode, {}), **_wanted(session, near, single)}])
+    described = {**session.describe(mode, {}), **_wanted(session, near, single)}
+    side = session.launch(folder, [described], [(session.inputs, cotangents)])
     try:
         outcome = side.finish(timeout)
     finally:
@@ -136,7 +142,10 @@ def locate_backward(session: Session, mode: Mode, first: Divergence, folder: Pat
     whole = max((float(g.abs().max()) for g in double_gradients.parameters.values() if g is not None), default=0.0)
     steps = list(_steps(session, (near, single), (truth, double_gradients), load, used, whole))
     placed, step = _judged(session, first, steps)
-    return placed if step is None else _explained(session, mode, placed, step, partial(_port_gradient, session, load))
+    if step is None:
+        return placed
+    port = partial(_port_gradient, session, load)
+    return _explained(session, mode, placed, step, port, Projection(cotangents))
 
 
 def _port_gradient(session: Session, load: Callable[[str], Any], step: Step) -> Any:
@@ -152,13 +161,20 @@ def _probe_name(side: str, cell: str, shape: Sequence[int]) -> str:
     return f"probe.{side}.{cell}.{'x'.join(map(str, shape))}"
 
 
-def _explained(session: Session, mode: Mode, placed: Divergence, step: Step, load: Callable[[Step], Any]) -> Divergence:
+def _explained(
+    session: Session,
+    mode: Mode,
+    placed: Divergence,
+    step: Step,
+    load: Callable[[Step], Any],
+    objective: Objective,
+) -> Divergence:
     """With the call whose gradient the port has otherwise, where one change explains what the port has."""
     got = load(step)
     if got is None:
         return placed
     plain = Watch(placed.path, 0, stop=False)
-    torch_gradients(session, mode.train, False, plain.watching)
+    torch_gradients(session, mode.train, False, objective, watch=plain.watching)
     start = time.perf_counter()
     for call, cause in gradient_causes(plain.calls):
         if time.perf_counter() - start > SECONDS:
@@ -166,7 +182,8 @@ def _explained(session: Session, mode: Mode, placed: Divergence, step: Step, loa
         boundaries = Boundaries([step.path])
         watch = Watch(placed.path, 0, cause.change, stop=False)
         try:
-            found = torch_gradients(session, mode.train, True, _both(watch.watching, boundaries.watching))
+            both = _both(watch.watching, boundaries.watching)
+            found = torch_gradients(session, mode.train, True, objective, watch=both)
         except Exception:  # the change does not fit here
             continue
         gradient = boundaries.gradients.get(step.key) if step.key else found.parameters.get(step.name)
@@ -196,7 +213,7 @@ def _wanted(session: Session, near: Boundaries, single: Gradients) -> dict[str, 
     probes: dict[str, dict[str, list[list[int]]]] = {}
     for side, path, shape in near.gradients:
         probes.setdefault(cells[path], {"in": [], "out": []})[side].append(list(shape))
-    return {"projected": single.projected, "probes": probes}
+    return {"projected": single.projected, "huge": single.huge, "updates": [], "probes": probes}
 
 
 def _load(folder: Path, name: str) -> Any:

@@ -116,15 +116,16 @@ class Tap:
         calls: for each call the (shape, "float32" or "int64") of each tensor, in the order of ``leaves``. If only one
             call is described, it is the last one that is kept.
         stride: only every so-manieth element of the flattened tensor is kept; the shapes are those after it.
+        cast: the cell may give another type than the described one.
     """
 
-    def __init__(self, cell: nn.Cell, calls: Calls, stride: int = 1, inputs: bool = False) -> None:
+    def __init__(self, cell: nn.Cell, calls: Calls, stride: int = 1, inputs: bool = False, cast: bool = False) -> None:
         self.cell, self._name = cell, f"tap{next(serial_numbers)}"
         self._before = vars(cell).get("construct")
         self._found = self._new(np.zeros((), np.int32))
         self._places: list[tuple[int, int, Parameter, int | None]] = []
         """(call, leaf, parameter, row of the parameter or None)."""
-        plain = stride == 1 and not inputs and all(len(c) == 1 and c[0][1] == "float32" for c in calls)
+        plain = stride == 1 and not inputs and not cast and all(len(c) == 1 and c[0][1] == "float32" for c in calls)
         self._once = plain and len(calls) == 1
         added = {"tap_found": (self._found,), "untapped_construct": cell.construct, "tap_assign": ops.Assign()}
         if self._once:
@@ -212,6 +213,11 @@ def bind(cell: nn.Cell, inputs: Mapping[str, Any]) -> list[Any]:
     return [inputs.get(p.name, p.default) for p in parameters[: max(given, default=-1) + 1]]
 
 
+def put(parameter: Parameter, array: np.ndarray[Any, Any]) -> None:
+    """Write values into a parameter. A graph that ran keeps its storage and would not see those of ``set_data``."""
+    ops.assign(parameter, Tensor(np.array(array), parameter.dtype))
+
+
 def to_numpy(value: Any) -> np.ndarray[Any, Any]:
     """A tensor of the port as float32, int64 or bool (bfloat16 has no numpy type)."""
     kept = (ms.float32, ms.float64, ms.int32, ms.int64, ms.bool_, ms.uint8, ms.int8, ms.int16)
@@ -220,18 +226,28 @@ def to_numpy(value: Any) -> np.ndarray[Any, Any]:
 
 
 class ProjectedLoss(nn.Cell):  # type: ignore[misc]
-    """The sum of all float outputs, each times a fixed random tensor: no direction of the outputs is left out."""
+    """The sum of all float outputs, each times a fixed tensor: no direction of the outputs is left out.
 
-    def __init__(self, cell: nn.Cell, projections: Sequence[Tensor]) -> None:
+    Args:
+        cell: the port's root cell.
+        huge: for each float output whether it holds infinite values (a mask's), which are then left out.
+    """
+
+    def __init__(self, cell: nn.Cell, huge: Sequence[bool]) -> None:
         super().__init__(auto_prefix=False)  # otherwise the parameters of `cell` get another name
         self.cell = cell
-        self.projections = tuple(projections)
+        self.huge, self.outputs = tuple(huge), len(huge)
 
-    def construct(self, *inputs: Any) -> Tensor:
+    def construct(self, *values: Any) -> Tensor:
+        """The projections, then the inputs."""
+        projections = values[: self.outputs]
         loss = 0.0
         i = 0
-        for out in leaves(self.cell(*inputs)):
+        for out in leaves(self.cell(*values[self.outputs :])):
             if out.dtype in (ms.float32, ms.float16, ms.bfloat16, ms.float64):
-                loss = loss + (out * self.projections[i]).sum()
+                value = out.astype(ms.float32)
+                if self.huge[i]:
+                    value = ops.where(ops.abs(value) < 1e30, value, ops.zeros_like(value))
+                loss = loss + (value * projections[i]).sum()
                 i = i + 1
         return loss

@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from ms_port.errors import BadInput
 from ms_port.verify import forward
+from ms_port.verify.bisect import Culprit, find_culprit
 from ms_port.verify.clock import Clock
 from ms_port.verify.explain import explain
 from ms_port.verify.forward import Findings
 from ms_port.verify.locate import locate
 from ms_port.verify.observed import Observed
-from ms_port.verify.process import Outcome
-from ms_port.verify.reference import write_reference
+from ms_port.verify.process import Outcome, Side, peaks
+from ms_port.verify.reference import Reference
 from ms_port.verify.repro import clear
-from ms_port.verify.session import Mode, Session, forward_failed
+from ms_port.verify.session import OTHERS, Mode, Session, forward_failed
 from ms_port.verify.verdict import Divergence, Level, Status, worst_status
-from ms_port.weights import WeightsError
+
+FIRST = "first"
+"""Folder of the first MindSpore process."""
+FEW = 0.01
+"""Share of a tensor's elements that a jump of the function within rounding may change."""
 
 
 def forward_level(
-    session: Session, folder: Path, timeout: float, clock: Clock, say: Callable[[str], None]
+    session: Session,
+    folder: Path,
+    timeout: float,
+    clock: Clock,
+    reference: Reference,
+    say: Callable[[str], None],
+    side: Side | None = None,
 ) -> tuple[Level, list[Mode]]:
-    """The verdict, and the modes that were compared (for further levels). Raises BadInput if torch's forward fails."""
-    seen = _observe(session, folder, timeout, clock, say)
+    """The verdict, and the modes that were compared (for further levels). Raises BadInput if torch's forward fails.
+
+    ``side``: a MindSpore process that waits in ``folder / FIRST``.
+    """
+    seen = _observe(session, folder, timeout, clock, say, side)
     say("comparing")
     findings = {
         mode.name: forward.find(session, mode, seen.folder / mode.name, seen.outcome)
@@ -36,30 +50,74 @@ def forward_level(
             cells = ", ".join(report["unanswered"][:5])
             seen.notes.append(f"{name} mode was not run: nothing in the port answers the random draws of {cells}")
     clock.lap("comparing")
+    kinked = _kinked(session, seen, findings, folder, timeout)
+    clock.lap("other batches")
     first = None
     clear(session.port.out)
     for mode in seen.modes:
-        if first is None and mode.name in findings:
+        if first is None and mode.name in findings and mode.name not in kinked:
             first = locate(session, mode, findings[mode.name], folder / f"locate-{mode.name}", timeout)
             if first is not None:
                 first = explain(session, mode, first, findings[mode.name], seen, folder, timeout)
     clock.lap("locating")
-    if findings:
-        try:
-            write_reference(session, seen.modes, findings)
-        except (OSError, WeightsError) as error:
-            seen.notes.append(f"no reference for other devices was written: {error}")
+    for mode in seen.modes:
+        if mode.name in findings:
+            reference.add_forward(mode, findings[mode.name])
+            mode.truth.values.clear()
     clock.lap("reference")
-    return _level(seen, findings, first), [mode for mode in seen.modes if mode.name in findings]
+    culprit = None
+    if seen.outcome.status == "crashed" and seen.outcome.stage in ("eval", "train"):
+        mode = next(mode for mode in seen.modes if mode.name == seen.outcome.stage)
+        culprit = find_culprit(session, mode, folder / "alone", timeout)
+        clock.lap("bisecting")
+    return _level(seen, findings, first, culprit, kinked), [mode for mode in seen.modes if mode.name in findings]
 
 
-def _observe(session: Session, folder: Path, timeout: float, clock: Clock, say: Callable[[str], None]) -> Observed:
+def _kinked(
+    session: Session, seen: Observed, findings: Mapping[str, Findings], folder: Path, timeout: float
+) -> list[str]:
+    """Modes that differ on this batch, first in a few elements of a tensor, and on no other batch.
+
+    So does a function that jumps (a rounding, an argmax, a comparison) at a value within rounding of the jump.
+    """
+    few = []
+    for name, found in findings.items():
+        place = found.first_wrong()
+        if place is not None and place[2].share <= FEW and all(c.equal for c in found.statistics):
+            few.append(name)
+    if not few:
+        return []
+    for number in range(OTHERS):
+        other = session.varied(number + 1)
+        try:
+            again = _observe(other, folder / f"other{number}", timeout, Clock(), lambda text: None)
+        except Exception:  # the model takes no other values: then what differs is a fault
+            return []
+        for mode in again.modes:
+            if mode.name in few and mode.name in again.finished:
+                found = forward.find(other, mode, again.folder / mode.name, again.outcome)
+                if not all(c.equal for c in found.all()):
+                    few.remove(mode.name)
+            elif mode.name in few:
+                few.remove(mode.name)
+    return few
+
+
+def _observe(
+    session: Session,
+    folder: Path,
+    timeout: float,
+    clock: Clock,
+    say: Callable[[str], None],
+    side: Side | None = None,
+) -> Observed:
     """Run torch in float32 first (the port's taps need the shapes), then torch in float64 beside the port."""
     say("torch in float32")
     modes, notes = _modes(session)
     clock.lap("torch float32")
     say("torch in float64, and MindSpore beside it")
-    side = session.start(folder / "first", modes)
+    folder.mkdir(exist_ok=True)
+    side = session.start(folder / FIRST, modes, side=side)
     try:
         for mode in modes:
             mode.truth = session.record(mode.train, double=True, single=mode.single)
@@ -108,7 +166,13 @@ def _modes(session: Session) -> tuple[list[Mode], list[str]]:
     return [*modes, train], []
 
 
-def _level(seen: Observed, findings: dict[str, Findings], first: Divergence | None) -> Level:
+def _level(
+    seen: Observed,
+    findings: dict[str, Findings],
+    first: Divergence | None,
+    culprit: Culprit | None,
+    kinked: Collection[str],
+) -> Level:
     statuses: dict[str, Status] = {"eval": "not run", "train": "not run"}
     not_proven = [f"input {name}: torch's outputs do not depend on it here" for name in seen.ignored]
     notes = list(seen.notes)
@@ -120,7 +184,7 @@ def _level(seen: Observed, findings: dict[str, Findings], first: Divergence | No
         found = findings[mode.name]
         zero = [f"{c.name} is exactly zero ({mode.name})" for c in found.outputs if c.zero]
         not_proven += zero
-        wrong = not all(c.equal for c in found.all())
+        wrong = not all(c.equal for c in found.all()) and mode.name not in kinked
         statuses[mode.name] = "not equal" if wrong else "not proven" if zero or seen.ignored else "equal"
         if found.unread:
             listed = ", ".join(dict.fromkeys(found.unread))
@@ -138,7 +202,15 @@ def _level(seen: Observed, findings: dict[str, Findings], first: Divergence | No
         modes=statuses,
         first=first,
         not_proven=tuple(not_proven),
+        kinks=tuple(
+            f"{c.name} ({name}) and what follows from it: error {c.error:.1e} in {c.share:.1e} of its elements, "
+            f"right on {OTHERS} other batches"
+            for name in kinked
+            if (place := findings[name].first_wrong()) and (c := place[2])
+        ),
         notes=tuple(notes),
         message=seen.outcome.message,
-        where=seen.outcome.where,
+        where=(culprit.where if culprit else "") or seen.outcome.where,
+        crashed_in=culprit.path or "the root" if culprit else "",
+        peak_bytes=peaks(seen.outcome),
     )

@@ -16,6 +16,8 @@ MULTIPLE, FLOOR = 4.0, 16.0
 """The port may err by 4 times what torch's own float32 errs, plus 16 ulp of the tensor's largest value."""
 HUGE = 1e30
 """Larger values (a mask's -inf or finfo.min) must be equal in place and sign, and are not measured."""
+ZERO, SMALL = 1e-9, 1e-5
+"""A gradient below ZERO of the largest one is zero in exact arithmetic; the port's must then be below SMALL of it."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Comparison:
     note: str = ""
     allowed: float | None = None
     """The largest error that counts as rounding, where it isn't the usual one (an update's)."""
+    share: float = 1.0
+    """Of the elements that differ; 1 where it was not counted."""
 
     @property
     def limit(self) -> float:
@@ -94,12 +98,18 @@ def compare(name: str, got: Array | None, truth: Truth, tolerance: float = 1.0) 
         wrong = int(np.count_nonzero(got != truth.values))
         # Torch's two precisions may disagree on integers too (an argmax of near ties).
         equal = wrong <= MULTIPLE * truth.error
-        note = "" if equal else f"{wrong} of {got.size} integers differ"
-        return Comparison(name, wrong / max(got.size, 1), truth.error / max(got.size, 1), truth.scale, equal, note)
+        note, share = "" if equal else f"{wrong} of {got.size} integers differ", wrong / max(got.size, 1)
+        return Comparison(name, share, truth.error / max(got.size, 1), truth.scale, equal, note, share=share)
     with np.errstate(invalid="ignore", over="ignore"):
         error, note = _largest(got, truth.values)
     equal = bool(error <= truth.allowed * tolerance) and not note
-    return Comparison(name, error / scale, truth.error / scale, truth.scale, equal, note)
+    share = 1.0 if equal or note else _share(got, truth, tolerance)
+    return Comparison(name, error / scale, truth.error / scale, truth.scale, equal, note, share=share)
+
+
+def _share(got: Array, truth: Truth, tolerance: float) -> float:
+    with np.errstate(invalid="ignore", over="ignore"):
+        return float((np.abs(got - truth.values) > truth.allowed * tolerance).mean())
 
 
 def _largest(got: Array, want: Array) -> tuple[float, str]:
@@ -117,3 +127,43 @@ def _largest(got: Array, want: Array) -> tuple[float, str]:
     if np.any(np.sign(want[odd]) * np.sign(got[odd]) < 0):
         return float("inf"), "an infinite value has the wrong sign"
     return float(error[usual].max(initial=0.0)), ""
+
+
+@dataclass(frozen=True)
+class Update:
+    """One parameter after one update. ``tolerance`` is by element; ``moved`` the largest change of an element."""
+
+    values: Array
+    tolerance: Array
+    error: float
+    """Of torch's own float32, where it is defined."""
+    moved: float
+    bound: float
+    """An element with a larger tolerance is undefined: its update is made of rounding alone."""
+
+    @property
+    def defined(self) -> Any:
+        """Which elements say something."""
+        return self.tolerance <= self.bound
+
+
+def compare_update(name: str, got: Array | None, truth: Update) -> Comparison:
+    """The element that is nearest to its tolerance or beyond it; errors are relative to the largest change."""
+    scale = truth.moved or 1.0
+    if got is None or got.shape != truth.values.shape:
+        found = "nothing" if got is None else str(list(got.shape))
+        note = f"shape {list(truth.values.shape)} expected, {found} found"
+        return Comparison(name, float("inf"), truth.error / scale, truth.moved, False, note)
+    if not got.size:
+        return Comparison(name, 0.0, 0.0, 0.0, True)
+    with np.errstate(invalid="ignore"):
+        error = np.abs(got.astype(np.float64) - truth.values)
+        ratio = np.where(np.isfinite(error), error / np.maximum(truth.tolerance, 1e-300), np.inf)
+    equal = bool(ratio.max() <= 1)
+    if equal:  # what is undefined has no error worth telling
+        ratio = np.where(truth.defined, ratio, -1.0)
+    worst = int(ratio.argmax())
+    if ratio.flat[worst] < 0:
+        return Comparison(name, 0.0, 0.0, truth.moved, True)
+    allowed = float(truth.tolerance.flat[worst]) / scale
+    return Comparison(name, float(error.flat[worst]) / scale, truth.error / scale, truth.moved, equal, allowed=allowed)

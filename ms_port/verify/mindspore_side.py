@@ -22,15 +22,20 @@ os.environ.setdefault("GLOG_v", "3")
 import mindspore as ms
 import numpy as np
 
+from ms_port.verify.alone import run_alone
 from ms_port.verify.built import Built, constructions
+from ms_port.verify.desk import Desk
 from ms_port.verify.observe import observe, observe_gradient
 from ms_port.verify.probes import probing
 from ms_port.verify.sites import HELPER
+from ms_port.verify.training import train
 
 
 def main(job: Path) -> None:
     """Run all modes of the job."""
-    spec = json.loads((job / "job.json").read_text())
+    spec = _told(job)
+    if spec is None:
+        return
     ms.set_context(mode=ms.GRAPH_MODE)
     ms.set_device(spec["device"])
     ms.set_seed(1)
@@ -51,15 +56,15 @@ def main(job: Path) -> None:
     for mode in spec["modes"]:
         stage.write_text(mode["mode"])
         folder = job / mode["mode"]
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
 
         def keep(kind: str, name: str, call: int, leaf: int, array: Any, folder: Path = folder) -> None:
             np.save(folder / f"{kind}.{name}.{call}.{leaf}.npy", array)
 
-        look = observe_gradient if "projected" in mode else observe
         with probing(cell, mode.get("probes", {})) as probed:
-            report = look(cell, mode, load_inputs(spec["inputs"], job), spec["mapped"], keep)
-        report["probed"] = probed
+            report = _look(cell, mode, spec, job, keep)
+        if probed:
+            report["probed"] = probed
         result["modes"][mode["mode"]] = report
         if sites := sys.modules.get(f"{spec['package']}.{HELPER}"):
             np.savez(folder / "sites.npz", *(a for _, a in sites.SEEN), sites=np.array([s for s, _ in sites.SEEN]))
@@ -80,6 +85,40 @@ def built(cell: ms.nn.Cell, table: Mapping[int, tuple[Any, Built]], out: str) ->
             arguments = made.arguments if made.plain else None
             found[name] = {"class": cls.__name__, "known": known, "file": file, "line": made.line, "with": arguments}
     return found
+
+
+def _told(job: Path) -> dict[str, Any] | None:
+    """Wait for what there is to do; None once the other side is gone."""
+    parent = os.getppid()
+    while not (job / "job.json").exists():
+        if os.getppid() != parent:
+            return None
+        time.sleep(0.01)
+    spec: dict[str, Any] = json.loads((job / "job.json").read_text())
+    return spec
+
+
+def _look(cell: Any, mode: Mapping[str, Any], spec: Mapping[str, Any], job: Path, keep: Any) -> dict[str, Any]:
+    """Run one mode: cells alone, the forward pass, gradients of some batches, or steps of training."""
+    if "alone" in mode:
+        cells = [{**entry, "inputs": load_inputs(entry["inputs"], job)} for entry in mode["alone"]]
+
+        def begin(name: str) -> None:
+            (job / "stage").write_text(f"alone {name}")
+
+        return dict(run_alone(cell, cells, mode["train"], mode["gradient"], begin))
+    if "batches" not in mode:
+        return observe(cell, mode, load_inputs(spec["inputs"], job), spec["mapped"], keep)
+    batches = [
+        {
+            "inputs": load_inputs(batch["inputs"], job),
+            "cotangents": [np.load(job / file) for file in batch.get("cotangents") or ()],
+        }
+        for batch in mode["batches"]
+    ]
+    if "steps" in mode:
+        return train(cell, mode, batches, spec["mapped"], Desk(job / mode["mode"]))
+    return observe_gradient(cell, mode, batches, spec["mapped"], keep)
 
 
 def load_inputs(skeleton: Mapping[str, Any], job: Path) -> dict[str, Any]:

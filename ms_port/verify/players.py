@@ -15,7 +15,7 @@ import mindspore as ms
 import numpy as np
 from mindspore import Parameter, Tensor, nn, ops
 
-from ms_port.verify.device import serial_numbers
+from ms_port.verify.device import put, serial_numbers
 from ms_port.verify.noise import numbers
 
 DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)
@@ -75,6 +75,14 @@ def _play(cell: nn.Cell, draws: Sequence[Mapping[str, Any]]) -> None:
         play_count=(Parameter(Tensor(0, ms.int32), name=f"play{serial}.count", requires_grad=False),),
         construct=MethodType(construct, cell),
     )
+
+
+def restart(root: nn.Cell) -> None:
+    """The next draw of every cell that is played is its first."""
+    for cell in root.cells():
+        restart(cell)
+    if "play_count" in vars(root):
+        put(root.play_count[0], np.zeros((), np.int32))
 
 
 def _players(cell: nn.Cell, mapped: set[str], prefix: str) -> list[nn.Cell]:

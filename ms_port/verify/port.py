@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 from ms_port.errors import BadInput
 from ms_port.inputs import Dim, InputSpec, example_tensors
 from ms_port.target import load_arguments, load_object, load_target, parse_target
-from ms_port.verify.noise import perturb
+from ms_port.verify.noise import numbers, perturb
 from ms_port.verify.torch_side import tensors
 from ms_port.weights import LazyTensors, ParameterRow, convert, module_state, read_checkpoint
 
@@ -57,13 +58,36 @@ class Inputs:
             leaves[order[id(tensor)]] = copy.requires_grad_()
             return copy.clone()  # forward may write into what it is given
 
-        args, kwargs = _mapped((self.args, dict(self.kwargs)), fresh)
+        args, kwargs = mapped((self.args, dict(self.kwargs)), fresh)
         return model(*args, **kwargs)
 
     def with_tensor(self, index: int, tensor: Tensor) -> Inputs:
         """The same arguments with one of ``tensors()`` replaced."""
         old = self.tensors()[index]
-        args, kwargs = _mapped((self.args, dict(self.kwargs)), lambda t: tensor if t is old else t)
+        args, kwargs = mapped((self.args, dict(self.kwargs)), lambda t: tensor if t is old else t)
+        return Inputs(args, kwargs)
+
+    def varied(self, number: int) -> Inputs:
+        """Another batch of the same kind, the same for the same number.
+
+        Floats get noise of a third of their spread, unless they take three values or fewer (masks). Integers are rolled
+        along their last axis, unless they are only 0 and 1; so they stay in their range.
+        """
+        counter = count()
+
+        def change(tensor: Tensor) -> Tensor:
+            index = next(counter)
+            if tensor.is_complex() or tensor.numel() < 4 or tensor.dtype == torch.bool:
+                return tensor
+            if not tensor.is_floating_point():
+                return tensor.roll(number, -1) if tensor.ndim and int(tensor.abs().max()) > 1 else tensor
+            values = tensor.float()
+            if not bool(torch.isfinite(values).all()) or len(torch.unique(values.flatten()[:1000])) <= 3:
+                return tensor
+            noise = torch.from_numpy(numbers(f"batch {number}", index, "normal", tensor.shape))
+            return (values + values.std() * noise / 3).to(tensor.dtype)
+
+        args, kwargs = mapped((self.args, dict(self.kwargs)), change)
         return Inputs(args, kwargs)
 
     def named(self, model: nn.Module) -> dict[str, Any]:
@@ -81,15 +105,16 @@ class Inputs:
         return {name: value for name, value in named.items() if tensors(value)}
 
 
-def _mapped(value: Any, change: Any) -> Any:
+def mapped(value: Any, change: Any) -> Any:
+    """The same nesting with every tensor changed."""
     if isinstance(value, Tensor):
         return change(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_mapped(v, change) for v in value))
+        return type(value)(*(mapped(v, change) for v in value))
     if type(value) in (tuple, list):
-        return type(value)(_mapped(v, change) for v in value)
+        return type(value)(mapped(v, change) for v in value)
     if isinstance(value, dict):
-        return {k: _mapped(v, change) for k, v in value.items()}
+        return {k: mapped(v, change) for k, v in value.items()}
     return value
 
 

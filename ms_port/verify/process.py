@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -42,12 +43,20 @@ class Outcome:
     seconds: float = 0.0
 
 
-def save_inputs(named: Mapping[str, Any], job: Path) -> dict[str, Any]:
+def save_arrays(tensors: Sequence[Tensor], job: Path, prefix: str) -> list[str]:
+    """Save tensors into the job folder, and return the names of their files."""
+    files = [f"{prefix}{i}.npy" for i in range(len(tensors))]
+    for file, tensor in zip(files, tensors, strict=True):
+        np.save(job / file, tensor.detach().numpy())
+    return files
+
+
+def save_inputs(named: Mapping[str, Any], job: Path, prefix: str = "input") -> dict[str, Any]:
     """Save all tensors of the inputs into the job folder, and return their skeleton."""
     files: list[str] = []
 
     def save(tensor: Tensor) -> str:
-        files.append(f"input{len(files)}.npy")
+        files.append(f"{prefix}{len(files)}.npy")
         np.save(job / files[-1], tensor.detach().float().numpy() if tensor.is_floating_point() else tensor.numpy())
         return files[-1]
 
@@ -65,18 +74,33 @@ def skeleton(value: Any, save: Callable[[Tensor], str]) -> Any:
     return {k: skeleton(v, save) for k, v in value.items()} if isinstance(value, Mapping) else value
 
 
-class Side:
-    """A running MindSpore process. It works in its job folder, where the runtime may leave its dumps."""
+def peaks(outcome: Outcome) -> dict[str, int]:
+    """Peak resident bytes so far: of this process, which runs torch, and of MindSpore's."""
+    found = {"torch": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+    return found | {"mindspore": int(outcome.result.get("peak_bytes", 0))}
 
-    def __init__(self, job: Path, spec: Mapping[str, Any]) -> None:
-        self.job, self.out, self.start = job, str(spec["out"]), time.perf_counter()
-        (job / "job.json").write_text(json.dumps(spec))
+
+class Side:
+    """A running MindSpore process. It works in its job folder, where the runtime may leave its dumps.
+
+    It starts with its imports at once, and waits for what ``give`` says.
+    """
+
+    def __init__(self, job: Path) -> None:
+        self.job, self.out, self.start = job, "", time.perf_counter()
+        job.mkdir(exist_ok=True)
         package_root = str(Path(__file__).resolve().parents[2])
         path = os.pathsep.join(filter(None, (package_root, os.environ.get("PYTHONPATH", ""))))
         env = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2", "GLOG_v": "3", "PYTHONPATH": path}
         with (job / "stderr").open("w") as err, (job / "stdout").open("w") as out:
             command = [sys.executable, "-m", "ms_port.verify.mindspore_side", str(job)]
             self.process = subprocess.Popen(command, cwd=job, env=env, stdout=out, stderr=err, start_new_session=True)
+
+    def give(self, spec: Mapping[str, Any]) -> None:
+        """Say what to do; time is counted from here."""
+        self.out, self.start = str(spec["out"]), time.perf_counter()
+        (self.job / "job.part").write_text(json.dumps(spec))
+        (self.job / "job.part").rename(self.job / "job.json")
 
     def stop(self) -> None:
         """End the process, if it still runs, and its children."""
@@ -98,7 +122,7 @@ class Side:
         text = (self.job / "stderr").read_text(errors="replace") + (self.job / "stdout").read_text(errors="replace")
         message, where = explain(text, self.process.returncode, self.out)
         memory = self.process.returncode == -signal.SIGKILL or bool(re.search(r"bad_alloc|[Oo]ut of memory", text))
-        early = self._stage() not in ("eval", "train")
+        early = self._stage() not in ("eval", "train")  # the modes' names
         message = f"{self._stage()}: " + message.replace(f"{self.job}/", "")
         return Outcome("crashed", self._result(), message, where, self._stage(), memory or early, seconds)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,14 @@ from ms_port.errors import BadInput, one_line, raised_at
 from ms_port.verify.judge import Array, Truth
 from ms_port.verify.noise import perturb
 from ms_port.verify.port import Inputs, Port, noisy_weights
-from ms_port.verify.process import Side, save_inputs
+from ms_port.verify.process import Side, save_arrays, save_inputs
 from ms_port.verify.torch_side import Record, run, state_of
 from ms_port.weights import convert, write_safetensors
 
 BUDGET = 1 << 28
 """Elements of cell outputs that are kept at once; larger models are compared on every so-manieth element."""
+OTHERS = 2
+"""Further batches on which what differs is looked at again: a jump within rounding doesn't show there."""
 MOST_CALLS = 8
 """A cell called more often is compared at its last call only."""
 
@@ -103,6 +105,10 @@ class Session:
             self.measured += (name,)
             self.weights[name] = self.state[row.torch] = torch.from_numpy(value.astype(np.float32))
 
+    def varied(self, number: int) -> Session:
+        """The same with another batch (0 is this one)."""
+        return replace(self, inputs=self.inputs.varied(number)) if number else self
+
     def record(self, train: bool, watched: bool = True, **options: Any) -> Record:
         """Run torch once, and record every module that has a cell if ``watched``."""
         double = bool(options.get("double"))
@@ -122,33 +128,57 @@ class Session:
         return mode
 
     def start(
-        self, job: Path, modes: Sequence[Mode], taps: bool = True, arguments: Mapping[str, Any] | None = None
+        self,
+        job: Path,
+        modes: Sequence[Mode],
+        taps: bool = True,
+        arguments: Mapping[str, Any] | None = None,
+        side: Side | None = None,
     ) -> Side:
-        """Run the port in a process of its own, with the modes' taps, without, or with taps on cells' arguments."""
+        """Run the port in a process of its own, with the modes' taps, without, or with taps on cells' arguments.
+
+        ``side``: a process that waits in the folder ``job`` already.
+        """
         described = [self.describe(mode, arguments or (mode.taps if taps else {}), bool(arguments)) for mode in modes]
-        return self.launch(job, described, built=True)
+        return self.launch(job, described, side=side, built=True)
 
-    def launch(self, job: Path, described: Sequence[Mapping[str, Any]], **more: Any) -> Side:
-        """Run the port in the modes described as ``observe`` or ``observe_gradient`` want it.
+    def launch(
+        self,
+        job: Path,
+        described: Sequence[Mapping[str, Any]],
+        batches: Sequence[tuple[Inputs, Sequence[Tensor]]] = (),
+        side: Side | None = None,
+        **more: Any,
+    ) -> Side:
+        """Run the port in the modes described as ``observe``, ``observe_gradient`` or ``train`` want it.
 
-        ``more`` goes into the job: ``out`` (another folder with the package), ``built`` (tell how cells are made).
+        ``batches``: inputs and cotangents for the modes that take several. ``more`` goes into the job: ``out`` (another
+        folder with the package), ``built`` (tell how cells are made).
         """
         weights = job.parent / "weights.safetensors"
         if not weights.exists():
             write_safetensors(weights, self.weights.items())
-        job.mkdir()
+        side = side or Side(job)
         (job / "weights.safetensors").symlink_to(weights)
         named = self.inputs.named(self.model)
+        saved = [
+            {
+                "inputs": save_inputs(inputs.named(self.model), job, f"batch{i}."),
+                "cotangents": save_arrays(cotangents, job, f"cotangent{i}."),
+            }
+            for i, (inputs, cotangents) in enumerate(batches)
+        ]
         spec = {
             "out": str(self.port.out),
             "package": self.port.package,
             "device": "CPU",
-            "modes": list(described),
+            "modes": [{**mode, "batches": saved} for mode in described] if saved else list(described),
             "mapped": [pair.cell for pair in self.port.cells],
             "inputs": save_inputs(named, job),
             **more,
         }
-        return Side(job, spec)
+        side.give(spec)
+        return side
 
     def describe(self, mode: Mode, taps: Mapping[str, Any], arguments: bool = False) -> dict[str, Any]:
         """A mode as ``observe`` wants it."""

@@ -40,6 +40,8 @@ class Record:
 
     order: list[CallKey] = field(default_factory=list)
     """Calls in the order in which they ended: children before their parents."""
+    began: list[str] = field(default_factory=list)
+    """Recorded modules in the order in which they were first called: parents before their children."""
     values: dict[CallKey, list[Any]] = field(default_factory=dict)
     arguments: dict[CallKey, list[Any]] = field(default_factory=dict)
     outputs: list[Tensor] = field(default_factory=list)
@@ -116,6 +118,8 @@ def run(
             if path in modules:
                 handle = modules[path].register_forward_hook(partial(keep.output, path), with_kwargs=True)
                 stack.callback(handle.remove)
+                handle = modules[path].register_forward_pre_hook(partial(keep.began, path))
+                stack.callback(handle.remove)
         for path in dict.fromkeys(inputs_of):
             handle = modules[path].register_forward_pre_hook(partial(keep.arguments, path), with_kwargs=True)
             stack.callback(handle.remove)
@@ -149,6 +153,10 @@ class _Keeper:
         self.last: tuple[Tensor, int, Any] | None = None
         self.counts: dict[str, int] = {}
         self.started: dict[str, int] = {}
+
+    def began(self, path: str, module: nn.Module, args: Any) -> None:
+        if path not in self.counts and path not in self.record.began:
+            self.record.began.append(path)
 
     def output(self, path: str, module: nn.Module, args: Any, kwargs: Any, out: Any) -> None:
         key = path, self.counts.get(path, 0)

@@ -19,6 +19,7 @@ from ms_port.weights import convert, write_safetensors
 PORTS = Path(__file__).parent / "ports"
 RENAMED = {
     "BatchNorm2d": {"weight": "gamma", "bias": "beta", "running_mean": "moving_mean", "running_var": "moving_variance"},
+    "BatchNorm1d": {"weight": "gamma", "bias": "beta", "running_mean": "moving_mean", "running_var": "moving_variance"},
     "LayerNorm": {"weight": "gamma", "bias": "beta"},
     "Embedding": {"weight": "embedding_table"},
 }
@@ -75,16 +76,25 @@ def make_port(name: str, folder: Path, edits: Sequence[str] = ()) -> Path:
     return finish_port(out, {"package": name, **MODELS[name]})
 
 
-def make_small(folder: Path, torch_code: str, port_code: str, inputs: Sequence[str]) -> Path:
-    """A port of one class ``Net``: the bodies of both classes, and inputs as ``x:float32[2,3]``."""
+def make_small(
+    folder: Path, torch_code: str, port_code: str, inputs: Sequence[str], before: tuple[str, str] = ("", "")
+) -> Path:
+    """A port of one class ``Net``: the bodies of both classes, inputs as ``x:float32[2,3]``, and code ``before`` them."""
     out = folder / "out"
     (out / "small").mkdir(parents=True)
-    head = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n\nclass Net(nn.Module):\n"
+    head = (
+        f"import torch\nimport torch.nn.functional as F\nfrom torch import nn\n{before[0]}\n\nclass Net(nn.Module):\n"
+    )
     (out / "small_source.py").write_text(head + indent(dedent(torch_code), "    "))
     imports = "import mindspore as ms\nimport numpy as np\nfrom mindspore import nn, ops, Parameter, Tensor\n\n\n"
     loader = (PORTS / "residual" / "residual" / "model.py").read_text()
     loader = loader[loader.index("def load_weights") :]
-    body = imports + "class Net(nn.Cell):\n" + indent(dedent(port_code), "    ")
+    body = (
+        imports
+        + (f"{before[1]}\n\n" if before[1] else "")
+        + "class Net(nn.Cell):\n"
+        + indent(dedent(port_code), "    ")
+    )
     (out / "small" / "model.py").write_text(f"{body}\n\ndef build_model():\n    return Net()\n\n\n{loader}")
     (out / "small" / "__init__.py").write_text("from .model import build_model, load_weights\n")
     specs = [parse_spec(text) for text in inputs]

@@ -78,8 +78,8 @@ def gradients(package: Any, spec: Any, job: Path) -> None:
     mode = spec["modes"][-1]
     cell = package.build_model()
     with playing(cell, mode["draws"], spec["mapped"]):
-        projections = [Tensor(numbers("projection", i, "normal", s)) for i, s in enumerate(spec["projected"])]
-        loss = ProjectedLoss(cell, projections)
+        projections = tuple(Tensor(numbers("projection", i, "normal", s)) for i, s in enumerate(spec["projected"]))
+        loss = ProjectedLoss(cell, [False] * len(projections))
         loss.set_train(mode["train"])
         parameters = list(cell.trainable_params())
         differentiate = ms.value_and_grad(loss, None, weights=parameters)
@@ -88,7 +88,7 @@ def gradients(package: Any, spec: Any, job: Path) -> None:
             folder.mkdir()
             package.load_weights(cell, str(job / str(seed) / "weights.safetensors"))
             rewind(cell, {})
-            _, found = differentiate(*bind(cell, load_inputs(spec["inputs"], job / str(seed))))
+            _, found = differentiate(*projections, *bind(cell, load_inputs(spec["inputs"], job / str(seed))))
             for parameter, gradient in zip(parameters, found, strict=True):
                 np.save(folder / f"gradient.{parameter.name}.0.0.npy", to_numpy(gradient))
             (folder / "report.json").write_text(json.dumps({"trained": [p.name for p in parameters]}))

@@ -21,7 +21,7 @@ import torch
 
 import ms_port
 from ms_port.verify.forward import find
-from ms_port.verify.gradient import judge_gradients, torch_gradients
+from ms_port.verify.gradient import Batch, Seen, compare_gradients, torch_gradients
 from ms_port.verify.port import Inputs, Port
 from ms_port.verify.process import save_inputs
 from ms_port.verify.session import Session
@@ -102,10 +102,10 @@ def alarms(name: str, factory: Any, args: tuple[torch.Tensor, ...], seeds: range
         place = folder / str(seed) / "gradient"
         mode = replace(modes[seed][-1], name="gradient")
         outcome = SimpleNamespace(result={"modes": {"gradient": json.loads((place / "report.json").read_text())}})
-        level = judge_gradients(session, mode, place, outcome, truth[seed], near[seed])
-        for w in level.worst:
-            if not w.equal:
-                found.append(f"{name} seed {seed} gradient {w.tensor}: {w.error:.2e} > {w.allowed:.2e} {w.note}")
+        seen = Seen(mode, [Batch(session, [], near[seed], truth[seed])], place, outcome)
+        for c in compare_gradients(session, seen, 0)[0]:
+            if not c.equal:
+                found.append(f"{name} seed {seed} gradient {c.name}: {c.error:.2e} > {c.limit:.2e} {c.note}")
     return found
 
 
