@@ -24,6 +24,9 @@ from ms_port.verify.torch_side import as_array, run, state_of, tensors
 from ms_port.verify.verdict import Divergence, Level, Status, Worst
 from ms_port.weights.convert import apply_rule
 
+MANY = 8
+"""Elements of a gradient that are not all zero by luck."""
+
 
 @dataclass
 class Gradients:
@@ -323,7 +326,8 @@ def _level(
 def _exactly_zero(truth: Gradients, name: str) -> bool:
     gradient = truth.parameters.get(name)
     gradient = truth.inputs.get(name) if gradient is None else gradient
-    return gradient is not None and not bool(gradient.any())
+    # What cancels leaves some rounding; that all of a few elements come out as zero may be luck.
+    return gradient is not None and gradient.numel() >= MANY and not bool(gradient.any())
 
 
 def listed(names: Sequence[str], most: int = 10) -> str:
