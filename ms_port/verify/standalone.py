@@ -211,7 +211,7 @@ def main(arguments: Sequence[str] | None = None, here: Path | None = None) -> in
     here = here or Path(__file__).resolve().parent
     parser = argparse.ArgumentParser(description="Compare this port with what torch computed, without torch.")
     parser.add_argument("--device", default="CPU", choices=("CPU", "Ascend", "GPU"))
-    parser.add_argument("--level", default=LEVELS[-1], choices=LEVELS, help="the highest to run")
+    parser.add_argument("--level", choices=LEVELS, help="the highest to run; else all that the reference holds")
     parser.add_argument("--precision", default="float32", choices=tuple(PRECISIONS), help="what the device computes in")
     parser.add_argument("--reference", type=Path, default=here / "report" / "reference.safetensors")
     parser.add_argument("--weights", type=Path, default=here / "weights.safetensors")
@@ -222,6 +222,8 @@ def main(arguments: Sequence[str] | None = None, here: Path | None = None) -> in
             return 2
     with safe_open(str(options.reference), "np") as file:
         about = json.loads(file.metadata()["ms_port"])
+    held = {row["level"] for mode in about["modes"] for row in mode["rows"]}
+    options.level = options.level or max(held, key=LEVELS.index)
     ms.set_context(mode=ms.GRAPH_MODE)
     ms.set_device(options.device)
     sys.path.insert(0, str(here))

@@ -145,11 +145,11 @@ def test_the_optimizer_of_the_training_files_is_judged(texts: dict[str, str], ki
 def test_faults_of_training_alone(tmp_path: Path) -> None:
     """A stopped gradient, a statistic that doesn't move, and a parameter that is not trained."""
     for fault, (old, new), where in (
-        ("gradient", ("self.bn(self.fc1(x))", "self.bn(ops.stop_gradient(self.fc1(x)))"), "fc1"),
+        ("gradient", ("self.bn(self.fc1(x))", "self.bn(ops.stop_gradient(self.fc1(x)))"), ""),
         ("step", ("momentum=0.9", "momentum=0.5"), "bn"),
         ("gradient", ("nn.Dense(8, 4)", "nn.Dense(8, 4); self.fc2.bias.requires_grad = False"), "fc2"),
     ):
-        out = make_small(tmp_path / where, NORMED, PORTED.replace(old, new), INPUT)
+        out = make_small(tmp_path / f"at{where}", NORMED, PORTED.replace(old, new), INPUT)
         verdict = verify(out, level="train", steps=4)
         level = getattr(verdict, fault)
         assert level.status == "not equal" and level.first is not None and level.first.path == where, level
