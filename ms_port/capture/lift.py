@@ -185,9 +185,12 @@ class _Lift:
         parameters: dict[str, list[Value]] = defaultdict(list)
         closure: dict[str, list[Value]] = defaultdict(list)
         effects: dict[int, set[str]] = defaultdict(set)
+        times: dict[int, list[int]] = defaultdict(list)
         for activation in activations:
             for nid in activation.statements:
                 ran[nid].add(activation.mode)
+            for nid, began in activation.times.items():
+                times[nid].extend(began)
             for nid, seen in activation.values.items():
                 values[nid].extend(map(self._abstract, seen))
             for nid, records in activation.calls.items():
@@ -206,6 +209,7 @@ class _Lift:
             parameters={k: tuple(v) for k, v in parameters.items()},
             closure={k: tuple(v) for k, v in closure.items()},
             effects={k: frozenset(v) for k, v in effects.items()},
+            times={k: tuple(v) for k, v in times.items()},
             statics=resolve_statics(record, values.keys(), self._abstract),
         )
 

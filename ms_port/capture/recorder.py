@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from operator import is_
@@ -19,7 +20,13 @@ _REGISTRIES = ("_modules", "_parameters", "_buffers")
 _INTERNAL = _MODULE_KEYS - {"training"}
 _SIZED = (list, dict, set)
 _MODULE_CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
-_SNAPSHOTS: dict[type, Callable[[Any], Any]] = {list: list, dict: dict, set: set}
+_SNAPSHOTS: dict[type, Callable[[Any], Any]] = {
+    list: list,
+    dict: dict,
+    set: set,
+    OrderedDict: OrderedDict,
+    defaultdict: dict,
+}
 
 
 def snapshot(value: Any) -> Any:
@@ -168,6 +175,7 @@ class _Reporter:
             _note_effects(activation)
             activation.last_statement = nid
         activation.statements.add(nid)
+        activation.times.setdefault(nid, []).append(self.recorder.clock)
 
     def value(self, nid: int, value: Any, /) -> Any:
         """An expression has this value."""

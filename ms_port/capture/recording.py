@@ -64,6 +64,8 @@ class Activation:
     """The call of the parent through which it was entered (possibly through torch code in between)."""
     statements: set[int] = field(default_factory=set)
     """nids of the statements that began."""
+    times: dict[int, list[int]] = field(default_factory=dict)
+    """nid of a statement -> the number of torch calls recorded before it, each time that it began."""
     values: dict[int, list[Any]] = field(default_factory=dict)
     """nid of an expression -> its values in order; lists, dicts and sets are shallow snapshots."""
     calls: dict[int, list[CallRecord]] = field(default_factory=dict)

@@ -49,6 +49,8 @@ class Facts:
     closure: Mapping[str, tuple[Value, ...]]
     effects: Mapping[int, frozenset[str]] = field(default_factory=dict)
     """In a constructor: nid of a statement -> names that it added to or changed in the module."""
+    times: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """nid of a statement -> the number of torch calls before it, each time that it began."""
     statics: Mapping[int, Value] = field(default_factory=dict)
     """nid of a Name or Attribute that never ran -> what it resolves to by name alone."""
 

@@ -334,7 +334,9 @@ class _Functionalize:
                 self._flag(statement, put.root, "another name")
 
     def _put_times(self, put: Put) -> list[int]:
-        """When a call put its arguments away, counted in torch calls; empty where it is not known."""
+        """When values were put away, counted in torch calls; empty where it is not known."""
+        if put.call is None and isinstance(put.values[0], ast.Name):
+            return list(self.function.facts.times.get(nid(put.statement), ()))
         facts = self.function.facts.calls.get(nid(put.call), ()) if put.call is not None else ()
         return [fact.torch_calls.start for fact in facts]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import OrderedDict
 from collections.abc import Iterable
 from functools import partial
 from typing import Any, Callable, Dict, Tuple, Union
@@ -162,8 +163,41 @@ class Stages(nn.Module):
         return self.stages(self.stem(x))
 
 
+class Tapped(nn.ModuleDict):
+    """Some children's results by new names, in an OrderedDict."""
+
+    def __init__(self, taken: Dict[str, str]) -> None:
+        children = [("first", nn.Conv2d(3, 4, 3)), ("act", nn.ReLU(inplace=True)), ("last", nn.Conv2d(4, 5, 1))]
+        super().__init__(OrderedDict(children))
+        self.taken = taken
+
+    def forward(self, x: Tensor) -> Dict[str, Tensor]:
+        out = OrderedDict()
+        for name, module in self.items():
+            x = module(x)
+            if name in self.taken:
+                out[self.taken[name]] = x
+        return out
+
+
+class Segmenter(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.backbone = Tapped({"act": "low", "last": "high"})
+
+    def forward(self, x: Tensor) -> Dict[str, Tensor]:
+        size = x.shape[-2:]
+        features = self.backbone(x)
+        result = OrderedDict()
+        result["out"] = F.interpolate(features["high"], size=size, mode="bilinear", align_corners=False)
+        if self.training:
+            result["aux"] = features["low"] * 2
+        return result
+
+
 img = image(2, 3, 9, 9)
 CASES = {
+    "segmenter": (Segmenter, (img,)),
     "rounds": (Rounds, (img,)),
     "stages": (Stages, (img,)),
     "norm act": (NormActs, (img,)),

@@ -27,6 +27,8 @@ def lower_builtin(scope: Scope, node: ast.Call, facts: Sequence[CallFact], name:
     short = name.removeprefix("builtins.")
     if name == "collections.OrderedDict" and scope.host:
         return _rebuilt(scope, node, ast.Name("OrderedDict", ast.Load()))
+    if name == "collections.OrderedDict" and not node.args and not node.keywords:
+        return ast.Dict([], [])
     if short in ("isinstance", "issubclass"):
         return _isinstance(scope, node)
     if short == "dict" and not scope.host and not node.args and all(k.arg for k in node.keywords):

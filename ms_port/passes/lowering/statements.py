@@ -8,6 +8,7 @@ from typing import cast
 
 from ms_port.ir.program import FunctionDef
 from ms_port.ir.tree import copy, is_self_attribute, names_stored, nid
+from ms_port.ir.tree import statement as parse_statement
 from ms_port.ir.values import ClassValue, FunctionValue, Literal, ModuleValue, ObjectValue, TensorValue, holds_tensor
 from ms_port.passes.lowering.base_layers import layer_base
 from ms_port.passes.lowering.container_statements import changes_tensors, container_statement, deletion, rebinding
@@ -255,6 +256,8 @@ def _expression(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
     if not scope.host and _sets_grad_mode(scope, statement.value):
         return []
     lowered = lower(scope, statement.value)
+    if scope.host and (filled := _filled_container(scope, statement.value, lowered)) is not None:
+        return filled
     match statement.value:
         case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="detach_")):
             return [ast.Assign([ast.Name(name, ast.Store())], lowered)]
@@ -264,6 +267,25 @@ def _expression(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
         scope.drop(statement, "has no effect in the port")
         return []
     return [_as_assignment(lowered)]
+
+
+_NAMED = "for __name__, cell in __given__.items(): setattr(self, __name__, cell)"
+_NUMBERED = "for __name__, cell in enumerate(__given__): setattr(self, str(__name__), cell)"
+
+
+def _filled_container(scope: Scope, source: ast.expr, lowered: ast.expr) -> list[ast.stmt] | None:
+    """``super().__init__(layers)`` of a ModuleDict or ModuleList with a forward: a Cell that takes the children itself."""
+    base = layer_base(scope.work.program, scope.function.owner or "")
+    form = {"torch.nn.ModuleDict": _NAMED, "torch.nn.ModuleList": _NUMBERED}.get(base or "")
+    cell = scope.work.program.cells.get(scope.function.owner or "")
+    if form is None or cell is None or not any(m.name == "forward" for m in cell.methods):
+        return None
+    match source, lowered:
+        case ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id="super")))), ast.Call(args=[given]):
+            name = "name" if form is _NAMED else "i"
+            loop = parse_statement(form.replace("__name__", name).replace("__given__", ast.unparse(given)))
+            return [ast.Expr(ast.Call(lowered.func, [], [])), loop]
+    return None
 
 
 def _as_assignment(lowered: ast.expr) -> ast.stmt:
