@@ -94,11 +94,15 @@ class _Lift:
             else:
                 by_owner[function.owner].append(function)
         root = canonical_class(type(model))
+        cells = self._cells(by_owner)
+        for function in (f for owner, own in by_owner.items() if owner not in cells for f in own):
+            if function.kind == "static":  # of a record of settings, which the port has as a dataclass
+                free[function.key] = dataclasses.replace(function, owner=None, kind="function")
         factory = self._factory(free)
         return Program(
             name=name,
             root=root,
-            cells=self._cells(by_owner),
+            cells=cells,
             functions={k: f for k, f in free.items() if f is not factory},
             modules=dict(self._modules()),
             parameters=dict(self._parameters()),
@@ -137,7 +141,7 @@ class _Lift:
             if isinstance(doc, str) and doc and not doc.startswith(f"{cls.__name__}(")
             else None
         )
-        return ConfigClass(summary, tuple(fields))
+        return ConfigClass(summary, tuple(fields), _only_stores(cls))
 
     def _wanted(self, function: FunctionRecord) -> bool:
         return isinstance(function.tree, ast.FunctionDef) and function.name != "<lambda>"
@@ -366,6 +370,13 @@ def _brief(value: Any) -> str:
         return f"a tensor of shape {list(value.shape)}"
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _only_stores(cls: type) -> bool:
+    """A dataclass whose constructor is the one that ``@dataclass`` wrote."""
+    code = getattr(cls.__init__, "__code__", None)
+    written = code is not None and code.co_filename == "<string>"
+    return dataclasses.is_dataclass(cls) and written and not hasattr(cls, "__post_init__")
 
 
 def _is_plain_class(cls: type) -> bool:

@@ -25,7 +25,8 @@ def import_block(tree: ast.Module, functions: Collection[str], stubs: Collection
     if "OrderedDict" in read:
         standard.append("from collections import OrderedDict")
     if "dataclass" in read:
-        standard.append(f"from dataclasses import dataclass{', field' if 'field' in read else ''}")
+        names = [name for name in ("dataclass", "field", "replace") if name in read]
+        standard.append(f"from dataclasses import {', '.join(names)}")
     if "partial" in read:
         standard.append("from functools import partial")
     if typing := sorted(read & _TYPING):

@@ -183,6 +183,8 @@ class ConfigClass:
 
     docstring: str | None
     fields: tuple[tuple[str, Value | None], ...]
+    stores: bool = False
+    """Whether its constructor does nothing but to store its arguments (a dataclass)."""
 
 
 @dataclass(frozen=True, slots=True)

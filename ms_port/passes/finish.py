@@ -203,16 +203,22 @@ class _Finish(ast.NodeTransformer):
         self._program, self._function, self._flags, self._taken = program, function, flags, taken
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
+        if (cls := getattr(node, "fields_of", None)) is not None:
+            node.keywords = [k for k in node.keywords if k.arg in self._program.configs.get(cls, {})]
+            if node.args and not node.keywords:
+                return self.visit(node.args[0])  # type: ignore[no-any-return]
         config = getattr(node, "config", None)
         if isinstance(config, ObjectValue):
             read = self._program.configs.get(config.cls, {})
             own = dict(config.fields)
             defaults = dict(self._program.configs.get(config.cls, {}))
+            node.keywords = [k for k in node.keywords if k.arg in read]
             for name in read:
                 value = own.get(name, read[name])
                 if isinstance(value, Literal) and value != defaults.get(name):
                     plain = tuple(value.value) if isinstance(value.value, list) else value.value
                     node.keywords.append(ast.keyword(name, literal(plain)))
+            node.keywords.sort(key=lambda k: list(read).index(k.arg or ""))
         return self.generic_visit(node)
 
     def visit_Name(self, node: ast.Name) -> ast.AST:

@@ -12,7 +12,7 @@ from ms_port.passes.rewrite import map_functions
 
 RESERVED = frozenset(
     "Parameter Tensor build_model dataclass field functions initializer load_weights math mint ms nn np ops "
-    "partial".split()
+    "partial replace".split()
 )
 """Names that the output imports or defines itself."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections import OrderedDict
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Callable, Dict, Tuple, Union
 
@@ -195,8 +197,65 @@ class Segmenter(nn.Module):
         return result
 
 
+@dataclass
+class BlockPlan:
+    kind: Callable[..., nn.Module]
+    width: int = 4
+    depth: int = 1
+    gated: bool = True
+
+    @staticmethod
+    def rounded(width: int) -> int:
+        return width // 2 * 2
+
+
+@dataclass
+class Plan:
+    blocks: Tuple[BlockPlan, ...]
+    act: str = "relu"
+    scale: float = 2.0
+
+
+class Planned(nn.Module):
+    """Its plan holds further plans and classes; copies of them are changed while the model is built."""
+
+    def __init__(self, plan: Plan, **overrides: Any) -> None:
+        super().__init__()
+        plan = replace(plan, **overrides)
+        self.scale = plan.scale
+        stages, inputs = [], 3
+        for block in plan.blocks:
+            blocks = []
+            for _ in range(block.depth):
+                own = copy.copy(block)
+                if blocks:
+                    own.gated = False
+                blocks.append(self.make(plan, own, inputs))
+                inputs = own.rounded(own.width)
+            stages.append(nn.Sequential(*blocks))
+        self.stages = nn.Sequential(*stages)
+        if getattr(self.stages[0][0][1], "weight", None) is not None:
+            nn.init.constant_(self.stages[0][0][1].weight, 0.5)
+
+    def make(self, plan: Plan, block: BlockPlan, inputs: int) -> nn.Module:
+        width = block.rounded(block.width)
+        layers = [block.kind(inputs, width, 1), nn.BatchNorm2d(width)]
+        if block.gated:
+            layers.append(ACTS[plan.act]())
+        return nn.Sequential(*layers)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.stages(x) * self.scale
+
+
+def planned() -> nn.Module:
+    blocks = (BlockPlan(nn.Conv2d, depth=2), BlockPlan(nn.Conv2d, width=7, gated=False))
+    return Planned(Plan(blocks), scale=1.5)
+
+
 img = image(2, 3, 9, 9)
 CASES = {
+    "planned blocks": (planned, (img,)),
     "segmenter": (Segmenter, (img,)),
     "rounds": (Rounds, (img,)),
     "stages": (Stages, (img,)),

@@ -18,6 +18,7 @@ from ms_port.ir.values import (
     Value,
     holds_tensor,
 )
+from ms_port.passes.lowering.configs import is_field
 from ms_port.passes.lowering.held import held_module
 from ms_port.passes.lowering.names import is_foreign, of_value, scope_lower
 from ms_port.passes.lowering.scope import (
@@ -293,7 +294,7 @@ def _config_attribute(scope: Scope, node: ast.Attribute, base: ObjectValue, valu
         if constant is None:
             raise
         return constant
-    if not values or not isinstance(values[0], Literal):
+    if not values or not (isinstance(values[0], Literal) or (scope.host and all(map(is_field, values)))):
         if constant is None:
             raise Untranslatable(node, f"`{ast.unparse(node)}` is no plain field")
         return constant

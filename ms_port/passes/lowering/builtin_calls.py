@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from ms_port.ir.program import CallFact
-from ms_port.ir.tree import literal
+from ms_port.ir.tree import literal, nid
 from ms_port.ir.values import ClassValue, Literal, ModuleValue, ObjectValue, SequenceValue, TensorValue, holds_tensor
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.scope import Scope, Untranslatable, same
@@ -155,7 +155,9 @@ def _getattr(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.exp
             made.of_config = subject.cls  # type: ignore[attr-defined]
             return made
         if isinstance(subject, ModuleValue) and (isinstance(result, ModuleValue) or scope.host):
-            return ast.Attribute(lower(scope, node.args[0]), names[0].value, ast.Load())
+            attribute = ast.copy_location(ast.Attribute(node.args[0], names[0].value, ast.Load()), node)
+            attribute.nid = nid(node)  # type: ignore[attr-defined]
+            return lower(scope, attribute)
     if isinstance(subject, ModuleValue):
         return ast.Call(ast.Name("getattr", ast.Load()), [lower(scope, a) for a in node.args], [])
     raise Untranslatable(node, f"`{ast.unparse(node)}` reads {literal('an object that the port lacks')}")

@@ -23,7 +23,7 @@ from ms_port.passes.lowering.arguments import torch_arguments, user_arguments
 from ms_port.passes.lowering.attributes import output_fields
 from ms_port.passes.lowering.base_layers import is_base_forward, is_batch_norm_of_base
 from ms_port.passes.lowering.builtin_calls import lower_builtin
-from ms_port.passes.lowering.configs import argument_value
+from ms_port.passes.lowering.config_objects import copied, make_config, replaced_config
 from ms_port.passes.lowering.constructing import accept, construct, construct_cell, is_variable, make_partial
 from ms_port.passes.lowering.expanding import expand_call
 from ms_port.passes.lowering.expressions import lower
@@ -342,6 +342,10 @@ def _call_function(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> a
     assert isinstance(callee, FunctionValue)
     if scope.work.opmap.row(callee.name.replace(":", ".")) is not None:
         return _library_row(scope, node, facts, callee.name.replace(":", "."))
+    if callee.name == "dataclasses:replace" and scope.host:
+        return replaced_config(scope, node, facts)
+    if callee.name in ("copy:copy", "copy:deepcopy") and scope.host:
+        return copied(scope, node, facts)
     keys = {f.entered for f in facts}
     if None in keys or len(keys) != 1 or any(f.opaque for f in facts):
         raise Untranslatable(node, f"the source of `{ast.unparse(node.func)}` can't be followed")
@@ -406,7 +410,7 @@ def _call_class(scope: Scope, node: ast.Call, facts: Sequence[CallFact], callee:
     if isinstance(result, ObjectValue) and result.kind == "device":
         raise Untranslatable(node, "a device")
     if isinstance(result, ObjectValue) and result.kind == "config" and scope.host:
-        return argument_value(scope.work, result)
+        return make_config(scope, node, facts, result)
     if scope.work.opmap.row(callee.name) is not None:
         return _library_row(scope, node, facts, callee.name)
     return lower_builtin(scope, node, facts, callee.name)

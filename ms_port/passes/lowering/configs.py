@@ -33,7 +33,7 @@ def argument_value(work: Work, value: Value) -> ast.expr:
                 raise Untranslatable(ast.Pass(), str(error)) from error
         case ObjectValue(kind="config", cls=cls):
             work.config_fields[cls]
-            call = ast.Call(ast.Name(cls.rpartition(".")[2], ast.Load()), [], [])
+            call = ast.Call(ast.Name(cls.rpartition(".")[2], ast.Load()), [], _computed_fields(work, value))
             call.config = value  # type: ignore[attr-defined]
             return call
         case FunctionValue(torch=False, owner=None, name=name) if name in work.program.functions:
@@ -58,6 +58,33 @@ def argument_value(work: Work, value: Value) -> ast.expr:
         case PartialValue(func=FunctionValue(torch=True) as func, args=(), keywords=pairs):
             return named_partial(work, func, pairs)
     raise Untranslatable(ast.Pass(), f"{value} as an argument")
+
+
+def _computed_fields(work: Work, value: ObjectValue) -> list[ast.keyword]:
+    """The fields of a config object that hold more than literals: classes, further config objects.
+
+    Those that nothing reads are taken out again when all code is known.
+    """
+    made = []
+    for name, item in value.fields:
+        if not isinstance(item, Literal):
+            try:
+                made.append(ast.keyword(name, argument_value(work, item)))
+            except Untranslatable:
+                continue
+    return made
+
+
+def is_field(value: Value) -> bool:
+    """Whether a config object of the port may hold the value."""
+    match value:
+        case SequenceValue(items=items):
+            return all(map(is_field, items))
+        case DictValue(items=pairs):
+            return all(is_field(item) for _, item in pairs)
+        case ObjectValue(kind=kind):
+            return kind == "config"
+    return isinstance(value, Literal | ClassValue | FunctionValue | PartialValue)
 
 
 def _class_value(work: Work, name: str, pairs: tuple[tuple[str, Value], ...]) -> ast.expr:

@@ -113,11 +113,24 @@ def _instead_in_constructor(scope: Scope, statement: ast.stmt, error: Untranslat
         if _makes_modules(scope, statement):
             raise error
         made = []
-    stored = names_stored(statement)
+    stored = names_stored(statement) | {name for s in ast.walk(statement) if (name := _changed_container(s))}
     scope.poison(stored, error.reason)
     scope.work.poisoned += bool(stored)
     scope.drop(statement, error.reason)
     return made
+
+
+def _changed_container(statement: ast.AST) -> str | None:
+    """The local name of a container that a statement changes: ``layers`` in ``layers.append(x)``."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method))) if (
+            method in _CONTAINER_CHANGES and name != "self"
+        ):
+            return name
+    return None
+
+
+_CONTAINER_CHANGES = frozenset("append extend insert update add pop remove clear".split())
 
 
 def _makes_modules(scope: Scope, statement: ast.stmt) -> bool:
@@ -262,7 +275,12 @@ def _expression(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
         case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="detach_")):
             return [ast.Assign([ast.Name(name, ast.Store())], lowered)]
     if isinstance(lowered, ast.Constant | ast.Name | ast.Attribute):
-        if not scope.host and (changes_tensors(scope, statement) or _may_change_arguments(scope, statement.value)):
+        lost = (
+            _changed_container(statement) is not None
+            if scope.host
+            else (changes_tensors(scope, statement) or _may_change_arguments(scope, statement.value))
+        )
+        if lost and not isinstance(lowered, ast.Name):
             raise Untranslatable(statement, f"`{ast.unparse(statement)}` changes a container")
         scope.drop(statement, "has no effect in the port")
         return []
