@@ -374,7 +374,7 @@ def _brief(value: Any) -> str:
 
 def _only_stores(cls: type) -> bool:
     """A dataclass whose constructor is the one that ``@dataclass`` wrote."""
-    code = getattr(cls.__init__, "__code__", None)
+    code = getattr(getattr(cls, "__init__", None), "__code__", None)
     written = code is not None and code.co_filename == "<string>"
     return dataclasses.is_dataclass(cls) and written and not hasattr(cls, "__post_init__")
 

@@ -292,7 +292,7 @@ _NUMBERED = "for __name__, cell in enumerate(__given__): setattr(self, str(__nam
 
 
 def _filled_container(scope: Scope, source: ast.expr, lowered: ast.expr) -> list[ast.stmt] | None:
-    """``super().__init__(layers)`` of a ModuleDict or ModuleList with a forward: a Cell that takes the children itself."""
+    """``super().__init__(layers)`` of a ModuleDict or ModuleList with a forward: a Cell that takes the children."""
     base = layer_base(scope.work.program, scope.function.owner or "")
     form = {"torch.nn.ModuleDict": _NAMED, "torch.nn.ModuleList": _NUMBERED}.get(base or "")
     cell = scope.work.program.cells.get(scope.function.owner or "")
