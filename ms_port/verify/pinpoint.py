@@ -207,7 +207,7 @@ def _explains(scene: Scene, watch: Watch) -> bool:
     stride = scene.session.stride if scene.first.path else 1
     for got, out, truth in pairs:
         other = as_array(out, stride)
-        size = float(np.abs(other).max(initial=0.0)) if other.size else 0.0
+        size = make_truth(other, other).scale  # what is infinite or NaN on both sides is not measured
         limit = Truth(other, truth.error * (size / truth.scale if truth.scale else 1.0), size)
         if got is None or got.shape != other.shape or not compare("", got, limit).equal:
             return False

@@ -73,7 +73,6 @@ FORWARD = {
         "norm",
         ("x, self.running_mean, self.running_var", "x, self.running_var, self.running_mean"),
         "batch_norm",
-        "exchanged",
     ),
     "functional eps left out": Fault(M, "norm", (", eps=1e-3", ""), "batch_norm", "eps=1e-05"),
     "reflect for replicate": Fault(M, "edge", ('mode="replicate"', 'mode="reflect"'), "pad", "mode='reflect'"),

@@ -62,7 +62,7 @@ class Mix(nn.Cell):
     def construct(self, x: Tensor) -> Tensor:
         y = ops.matmul(x, self.weight.swapaxes(0, 1)) + self.bias
         steps = ops.stop_gradient((y * 4.0).astype(ms.int32).astype(y.dtype))
-        return y * ops.stop_gradient(y) + steps / 4.0
+        return y * ops.stop_gradient(y) + steps * 8.0
 
 
 class Mixed(nn.Cell):
