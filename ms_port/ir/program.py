@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ms_port.ir.flags import Flag, Place
-from ms_port.ir.values import Value
+from ms_port.ir.values import Literal, Value
 
 SourceLoc = Place
 """A place in the person's source."""
@@ -178,6 +178,18 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True)
+class Choice:
+    """An option (flag, word, None) on which a condition was decided that the port no longer has."""
+
+    kind: str
+    """``parameter`` of a function, ``attribute`` of a class, ``field`` of a configuration class."""
+    owner: str
+    """Key of the function or class."""
+    name: str
+    value: Literal
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigClass:
     """A configuration class of the source: its summary and its fields with their literal defaults."""
 
@@ -227,6 +239,8 @@ class Program:
     docstring: str | None = None
     flags: tuple[Flag, ...] = ()
     drops: tuple[Drop, ...] = ()
+    decided: tuple[Choice, ...] = ()
+    """Options on which conditions were decided."""
     claimed: frozenset[int] = frozenset()
     """Ledger indices that stand in flat functions."""
     loaded_buffers: frozenset[str] = frozenset()

@@ -70,6 +70,9 @@ def _block(
             statement.body, one = _block(statement.body, read, kept, empty, host)
             statement.orelse, two = _block(statement.orelse, read, kept, empty, host)
             changed = changed or one or two
+            if host and isinstance(statement, ast.If):
+                statement.body = [] if one and _only_checks(statement.body) else statement.body
+                statement.orelse = [] if two and _only_checks(statement.orelse) else statement.orelse
             if not statement.body and not statement.orelse:
                 changed = True
                 continue
@@ -85,6 +88,15 @@ def _block(
         if isinstance(statement, ast.Return | ast.Raise | ast.Continue | ast.Break):
             break
     return result, changed
+
+
+def _only_checks(statements: Sequence[ast.stmt]) -> bool:
+    """What is left of an arm that never ran once what it made is gone: checks of options that go with it."""
+    return all(
+        getattr(s, "never_ran", False)
+        and (isinstance(s, ast.Raise | ast.Assert) or (isinstance(s, ast.If) and _only_checks([*s.body, *s.orelse])))
+        for s in statements
+    )
 
 
 def _calls_nothing(statement: ast.stmt, empty: frozenset[str]) -> bool:
@@ -104,7 +116,7 @@ def _is_dead(statement: ast.stmt, read: set[str], kept: frozenset[str], host: bo
         return False
     value = statement.value
     parts = [part for target in targets for part in (target.elts if isinstance(target, ast.Tuple) else [target])]
-    if host and value is not None and not _is_pure(value):
+    if host and value is not None and not _is_pure(value) and not getattr(statement, "never_ran", False):
         return False
     if not host and value is not None and _calls_cell(value):
         return False  # a cell may keep statistics

@@ -9,7 +9,7 @@ import ast
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ms_port.ir.program import Drop, FunctionDef, Program, SourceLoc
+from ms_port.ir.program import Choice, Drop, FunctionDef, Program, SourceLoc
 from ms_port.ir.tree import copy, nid
 from ms_port.ir.values import (
     DictValue,
@@ -21,6 +21,7 @@ from ms_port.ir.values import (
     Value,
     holds_tensor,
 )
+from ms_port.passes.decided import choices
 from ms_port.passes.lowering.scope import truth
 from ms_port.passes.rewrite import map_functions
 
@@ -28,21 +29,23 @@ from ms_port.passes.rewrite import map_functions
 def prune(program: Program) -> Program:
     """Drop dead statements and decide constant conditions in every function that runs in the graph."""
     drops: list[Drop] = []
+    decided: list[Choice] = []
 
     def one(function: FunctionDef) -> FunctionDef:
         if function.during_init:
             return function
-        return replace(function, body=tuple(_Prune(function, drops).block(function.body)))
+        return replace(function, body=tuple(_Prune(function, drops, decided).block(function.body)))
 
     pruned = map_functions(program, one)
-    return replace(pruned, drops=(*pruned.drops, *drops))
+    return replace(pruned, drops=(*pruned.drops, *drops), decided=tuple(dict.fromkeys(decided)))
 
 
 class _Prune(ast.NodeTransformer):
-    def __init__(self, function: FunctionDef, drops: list[Drop]) -> None:
+    def __init__(self, function: FunctionDef, drops: list[Drop], decided: list[Choice]) -> None:
         self._facts = function.facts
         self._function = function
         self._drops = drops
+        self._decided = decided
 
     def block(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
         kept: list[ast.stmt] = []
@@ -110,6 +113,8 @@ class _Prune(ast.NodeTransformer):
             statement.body, statement.orelse = body, orelse
             return [statement]
         self._drop(statement.test, f"always {verdict}")
+        lost = statement.orelse if verdict else statement.body
+        self._decided += choices(self._function, statement.test, lost)
         return self.block(statement.body if verdict else statement.orelse)
 
     def _is_noise(self, value: ast.expr) -> bool:
@@ -151,6 +156,7 @@ class _Prune(ast.NodeTransformer):
         verdict = truth(self._facts.values.get(nid(node.test), ()))
         if verdict is None:
             return self.generic_visit(node)  # type: ignore[return-value]
+        self._decided += choices(self._function, node.test)
         return self.visit(node.body if verdict else node.orelse)  # type: ignore[no-any-return]
 
 

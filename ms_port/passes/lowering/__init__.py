@@ -195,6 +195,7 @@ def _assemble(work: Work, factory: FunctionDef, inits: dict[str, FunctionDef]) -
         stubs=tuple(work.stubs.values()),
         loaded_buffers=frozenset(_loaded(work)),
         claimed=frozenset(work.claimed),
+        decided=(*program.decided, *sorted(work.decided, key=str)),
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from ms_port.ir.tree import copy, keep_place, literal
 from ms_port.ir.values import DType, ModuleValue, ObjectValue, TensorValue, holds_tensor
+from ms_port.passes.decided import choices
 from ms_port.passes.lowering.attributes import lower_attribute, output_fields
 from ms_port.passes.lowering.names import lower_name, of_value, registry
 from ms_port.passes.lowering.scope import Scope, Untranslatable, same, truth
@@ -134,6 +135,8 @@ def _if_expression(scope: Scope, node: ast.expr) -> ast.expr:
         return lower_children(scope, node)
     except Untranslatable:
         scope.drop(node.test, f"always {verdict}")
+        if scope.host:
+            scope.work.decided.update(choices(scope.function, node.test))
         return lower(scope, node.body if verdict else node.orelse)
 
 

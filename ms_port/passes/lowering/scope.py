@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ms_port.ir.flags import Flag, Severity
-from ms_port.ir.program import CallFact, Drop, FunctionDef, Program, SourceLoc, Stub
+from ms_port.ir.program import CallFact, Choice, Drop, FunctionDef, Program, SourceLoc, Stub
 from ms_port.ir.tree import is_self_attribute, literal, nid
 from ms_port.ir.values import DType, Literal, TensorValue, Value
 from ms_port.opmap import Lowering, OpMap
@@ -71,6 +71,8 @@ class Work:
     poisoned: int = 0
     """Constructor statements so far whose names could not be kept."""
     all_functions: dict[str, FunctionDef] = field(default_factory=dict)
+    decided: set[Choice] = field(default_factory=set)
+    """Options of constructors on which a condition was decided."""
     graph_reads: set[str] = field(default_factory=set)
     """Attributes of ``self`` that some graph function reads."""
 

@@ -10,6 +10,7 @@ from ms_port.ir.program import FunctionDef
 from ms_port.ir.tree import copy, is_self_attribute, names_stored, nid
 from ms_port.ir.tree import statement as parse_statement
 from ms_port.ir.values import ClassValue, FunctionValue, Literal, ModuleValue, ObjectValue, TensorValue, holds_tensor
+from ms_port.passes.decided import choices
 from ms_port.passes.lowering.base_layers import layer_base
 from ms_port.passes.lowering.container_statements import changes_tensors, container_statement, deletion, rebinding
 from ms_port.passes.lowering.expressions import lower
@@ -30,6 +31,7 @@ def lower_block(scope: Scope, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
             lowered = _instead(scope, statement, error)
         for new in lowered:
             ast.copy_location(new, statement)
+            new.never_ran = nid(statement) >= 0 and nid(statement) not in scope.facts.ran  # type: ignore[attr-defined]
         kept.extend(lowered)
     return kept
 
@@ -387,6 +389,7 @@ def _if(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
     except Untranslatable as error:
         scope.poisoned = poisoned
         scope.drop(statement.test, f"always {verdict}; {error.reason}")
+        scope.work.decided.update(choices(scope.function, statement.test, other))
         return lower_block(scope, taken)
     kept = lower_block(scope, taken)
     return _made_if(test, kept, unused) if verdict else _made_if(test, unused, kept)

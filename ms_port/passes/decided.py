@@ -1,0 +1,228 @@
+"""Decided: options whose other side the port lacks.
+
+Where a condition on an option (a flag, a word, None) was decided because its other side never ran and could not be
+kept, the option must not stay: whoever set it would be ignored. Its other reads become the value that was seen, and
+with nothing left that reads it the parameter or field goes. Numbers stay: they are sizes first of all.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from ms_port.ir.program import Choice, FunctionDef, Program
+from ms_port.ir.tree import copy, literal, names_stored, nid
+from ms_port.ir.values import Literal, ObjectValue, Value
+from ms_port.passes.rewrite import all_functions, map_functions
+
+
+def choices(function: FunctionDef, test: ast.expr, lost: Sequence[ast.stmt] = ()) -> Iterator[Choice]:
+    """The options that a condition of a function reads; none where what was ``lost`` only raises or warns."""
+    if lost and all(isinstance(s, ast.Raise | ast.Expr | ast.Pass | ast.Assert) for s in lost):
+        return
+    parameters = {a.arg for a in [*function.node.args.args, *function.node.args.kwonlyargs]}
+    for node in ast.walk(test):
+        value = _option(function.facts.values.get(nid(node), ()))
+        if value is None:
+            continue
+        if isinstance(node, ast.Name) and node.id in parameters:
+            yield Choice("parameter", function.key, node.id, value)
+        elif isinstance(node, ast.Attribute):
+            base = function.facts.values.get(nid(node.value), ())
+            if base and isinstance(base[0], ObjectValue) and base[0].kind == "config":
+                yield Choice("field", base[0].cls, node.attr, value)
+            elif isinstance(node.value, ast.Name) and node.value.id == "self" and function.owner:
+                yield Choice("attribute", function.owner, node.attr, value)
+
+
+def _option(values: tuple[Value, ...]) -> Literal | None:
+    """The value, where it is always the same flag, word or None."""
+    first = values[0] if values else None
+    if not isinstance(first, Literal) or not (first.value is None or isinstance(first.value, bool | str)):
+        return None
+    return first if all(v == first for v in values) else None
+
+
+def settle(program: Program) -> Program:
+    """The program without the options that were decided."""
+    wanted = {(c.kind, c.owner, c.name): c.value for c in program.decided}
+    varied = {(c.kind, c.owner, c.name) for c in program.decided if wanted[c.kind, c.owner, c.name] != c.value}
+    wanted = {k: v for k, v in wanted.items() if k not in varied and not _varies(program, k, v)}
+    for function in all_functions(program):
+        if function.name == "__init__":
+            wanted |= dict(_behind_attributes(function, wanted))
+    if not wanted:
+        return program
+    read = frozenset(_read_attributes(program))
+    return map_functions(program, lambda f: _settled(f, wanted, read))
+
+
+def _read_attributes(program: Program) -> Iterator[str]:
+    """Attributes that are read as values, not called; and names given to ``getattr``."""
+    for function in all_functions(program):
+        for statement in function.body:
+            called = {id(n.func) for n in ast.walk(statement) if isinstance(n, ast.Call)}
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and id(node) not in called:
+                    if getattr(node, "of_config", None) is None:
+                        yield node.attr
+                elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    yield node.value
+
+
+def _behind_attributes(
+    function: FunctionDef, wanted: dict[tuple[str, str, str], Literal]
+) -> Iterator[tuple[tuple[str, str, str], Literal]]:
+    """The parameter or field from which a decided attribute is set."""
+    for name, value in (pair for statement in function.body for pair in _attribute_stores(statement)):
+        decided = wanted.get(("attribute", function.owner or "", name))
+        if decided is None:
+            continue
+        if isinstance(value, ast.Name):
+            yield ("parameter", function.key, value.id), decided
+        elif isinstance(value, ast.Attribute) and (cls := getattr(value, "of_config", None)) is not None:
+            yield ("field", cls, value.attr), decided
+
+
+def _attribute_stores(statement: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
+    """``self.name = value``, also several in one statement."""
+    for target in statement.targets if isinstance(statement, ast.Assign) else ():
+        assert isinstance(statement, ast.Assign)
+        value = statement.value
+        both = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts)
+        pairs = zip(target.elts, value.elts, strict=True) if both else [(target, value)]  # type: ignore[attr-defined]
+        for part, given in pairs:
+            if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id == "self":
+                yield part.attr, given
+
+
+def _varies(program: Program, key: tuple[str, str, str], value: Literal) -> bool:
+    """Whether some instance has another value, or the value comes from a tensor's place."""
+    kind, owner, name = key
+    if kind == "parameter":
+        function = next((f for f in all_functions(program) if f.key == owner), None)
+        return function is None or any(v != value for v in function.facts.parameters.get(name, ()))
+    if kind == "field":
+        objects = [v for m in program.modules.values() for _, v in m.arguments if isinstance(v, ObjectValue)]
+        return any(dict(o.fields).get(name, value) != value for o in objects if o.cls == owner)
+    return False
+
+
+def _settled(function: FunctionDef, wanted: dict[tuple[str, str, str], Literal], read: frozenset[str]) -> FunctionDef:
+    if not function.during_init:
+        return function
+    stored = {n for s in function.body for n in names_stored(s)}
+    change = _Settle(function.key, wanted, stored)
+    body = [copy(s) for s in function.body if not _is_unread_option(s, function.owner or "", wanted, read)]
+    change.changed = len(body) < len(function.body)
+    made = [s for statement in body for s in change.statement(statement)]
+    return replace(function, body=tuple(made)) if change.changed else function
+
+
+def _is_unread_option(
+    statement: ast.stmt, owner: str, wanted: dict[tuple[str, str, str], Literal], read: frozenset[str]
+) -> bool:
+    match statement:
+        case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)], value=value):
+            return isinstance(value, ast.Name) and ("attribute", owner, name) in wanted and name not in read
+    return False
+
+
+class _Settle(ast.NodeTransformer):
+    """Replaces the reads of decided options, and decides what becomes constant by it."""
+
+    def __init__(self, key: str, wanted: dict[tuple[str, str, str], Literal], stored: set[str]) -> None:
+        self._key, self._wanted, self._stored = key, wanted, stored
+        self.changed = False
+
+    def statement(self, statement: ast.stmt) -> list[ast.stmt]:
+        before, self.changed = self.changed, False
+        made = self.visit(statement)
+        touched, self.changed = self.changed, self.changed or before
+        if isinstance(made, ast.Assert) and touched and _constant(made.test) == (True,):
+            return []
+        return made if isinstance(made, list) else [made]
+
+    def _replaced(self, node: ast.expr, kind: str, owner: str, name: str) -> ast.expr:
+        value = self._wanted.get((kind, owner, name))
+        if value is None:
+            return node
+        self.changed = True
+        return literal(value.value)
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        if not isinstance(node.ctx, ast.Load) or node.id in self._stored:
+            return node
+        return self._replaced(node, "parameter", self._key, node.id)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        if (cls := getattr(node, "of_config", None)) is not None and isinstance(node.ctx, ast.Load):
+            made = self._replaced(node, "field", cls, node.attr)
+            if made is not node:
+                return made
+        return self.generic_visit(node)
+
+    def _decided(self, node: ast.AST) -> tuple[bool, ast.AST]:
+        """Visit; whether something in it was replaced."""
+        before, self.changed = self.changed, False
+        made = self.generic_visit(node)
+        touched, self.changed = self.changed, self.changed or before
+        return touched, made
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        touched, _ = self._decided(node)
+        if not touched:
+            return node
+        ends = isinstance(node.op, ast.Or)
+        kept: list[ast.expr] = []
+        for value in node.values:
+            known = _constant(value)
+            if known is not None and bool(known[0]) is not ends and value is not node.values[-1]:
+                continue
+            kept.append(value)
+            if known is not None and bool(known[0]) is ends:
+                break
+        if len(kept) > 1 and (last := _constant(kept[-1])) is not None and bool(last[0]) is not ends:
+            kept.pop()
+        return kept[0] if len(kept) == 1 else ast.BoolOp(node.op, kept)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        return self._folded(node) if isinstance(node.op, ast.Not) else self.generic_visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        return self._folded(node)
+
+    def _folded(self, node: ast.expr) -> ast.AST:
+        touched, _ = self._decided(node)
+        known = _constant(node) if touched else None
+        return node if known is None else literal(known[0])
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        touched, _ = self._decided(node)
+        known = _constant(node.test) if touched else None
+        return node if known is None else node.body if known[0] else node.orelse
+
+    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
+        before = ast.dump(node.test)
+        node.test = self.visit(node.test)
+        known = _constant(node.test) if ast.dump(node.test) != before else None
+        body = [s for x in node.body for s in self.statement(x)]
+        orelse = [s for x in node.orelse for s in self.statement(x)]
+        if known is not None:
+            return body if known[0] else orelse
+        if not body:
+            return [ast.copy_location(ast.If(ast.UnaryOp(ast.Not(), node.test), orelse, []), node)] if orelse else []
+        node.body, node.orelse = body, orelse
+        return node
+
+
+def _constant(node: ast.expr) -> tuple[object] | None:
+    """The value of an expression of literals alone."""
+    if any(isinstance(n, ast.Name | ast.Call | ast.Attribute | ast.Lambda | ast.JoinedStr) for n in ast.walk(node)):
+        return None
+    try:
+        code = compile(ast.fix_missing_locations(ast.Expression(copy(node))), "<literal>", "eval")
+        return (eval(code, {"__builtins__": {}}),)
+    except Exception:
+        return None
