@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -65,6 +66,7 @@ class ConvertOptions:
             )
         if self.weights is not None and not self.weights.exists():
             raise BadInput(f"there is no file or folder {self.weights}", where="--weights", advice="check the path")
+        _seed()  # weights, example inputs and the values that Python reads from them: the same in every run
         sizes = parse_static(self.static)
         specs = parse_specs(self.input, sizes if self.input else None)
         texts = parse_arguments(self.arg)
@@ -107,6 +109,16 @@ class ConvertOptions:
             advice = "it is called without arguments and returns args or (args, kwargs)"
             raise BadInput(f"{self.inputs} raised {one_line(error)}", where=where, advice=advice) from error
         return Inputs(*split_inputs(made))
+
+
+def _seed() -> None:
+    """Set torch's, numpy's and Python's random generators."""
+    import numpy
+    import torch
+
+    torch.manual_seed(0)
+    numpy.random.seed(0)
+    random.seed(0)
 
 
 def split_inputs(made: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
