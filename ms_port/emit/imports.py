@@ -43,9 +43,18 @@ def import_block(tree: ast.Module, functions: Collection[str], stubs: Collection
         local.append("from . import functions")
     if stubs:
         local.append(f"from .fixes import {', '.join(sorted(stubs))}")
-    if used := sorted((set(functions) & read) - set(stubs), key=_isort):
+    if used := sorted((set(functions) & read) - set(stubs) - _qualified(tree), key=_isort):
         local.append(f"from .functions import {', '.join(used)}")
     return "\n\n".join("\n".join(group) for group in (standard, third, local) if group)
+
+
+def _qualified(tree: ast.Module) -> set[str]:
+    """Names that are written ``functions.name``, since the bare name is taken."""
+    return {
+        n.attr
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name) and n.value.id == "functions"
+    }
 
 
 def _isort(name: str) -> tuple[int, str]:

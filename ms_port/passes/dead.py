@@ -11,15 +11,18 @@ from ms_port.ir.tree import copy, is_self_attribute, names_read
 from ms_port.passes.rewrite import all_functions, map_functions
 
 _PURE = frozenset(
-    "range len int float bool str tuple list dict zip enumerate max min sum abs round sorted isinstance".split()
+    "range len int float bool str tuple list dict set zip enumerate max min sum abs round sorted isinstance getattr "
+    "hasattr".split()
 )
+_PURE_METHODS = frozenset("copy endswith get item items keys lower startswith tolist upper values".split())
 
 
 def drop_dead(program: Program) -> Program:
     """Remove assignments to locals and attributes that nothing reads, until nothing is left to remove."""
     kept = _kept_attributes(program)
+    inert = _inert(program)
     empty = frozenset(f.key for f in all_functions(program) if f.during_init and _does_nothing(f))
-    return map_functions(program, lambda function: _clean(function, kept, empty))
+    return map_functions(program, lambda function: _clean(function, kept, empty, inert))
 
 
 def _does_nothing(function: FunctionDef) -> bool:
@@ -47,28 +50,33 @@ def _kept_attributes(program: Program) -> frozenset[str]:
     return frozenset(read | children | tensors)
 
 
-def _clean(function: FunctionDef, kept: frozenset[str], empty: frozenset[str]) -> FunctionDef:
+def _clean(function: FunctionDef, kept: frozenset[str], empty: frozenset[str], inert: frozenset[str]) -> FunctionDef:
     body = [copy(s) for s in function.body]
     while True:
         read = names_read(body)
-        cleaned, changed = _block(body, read, kept, empty, function.during_init)
+        cleaned, changed = _block(body, read, kept, empty, function.during_init, inert)
         body = cleaned
         if not changed:
             return replace(function, body=tuple(body))
 
 
 def _block(
-    statements: Sequence[ast.stmt], read: set[str], kept: frozenset[str], empty: frozenset[str], host: bool
+    statements: Sequence[ast.stmt],
+    read: set[str],
+    kept: frozenset[str],
+    empty: frozenset[str],
+    host: bool,
+    inert: frozenset[str],
 ) -> tuple[list[ast.stmt], bool]:
     result: list[ast.stmt] = []
     changed = False
     for statement in statements:
-        if _is_dead(statement, read, kept, host) or _calls_nothing(statement, empty):
+        if _is_dead(statement, read, kept, host, inert) or _calls_nothing(statement, empty):
             changed = True
             continue
         if isinstance(statement, ast.If | ast.For | ast.While):
-            statement.body, one = _block(statement.body, read, kept, empty, host)
-            statement.orelse, two = _block(statement.orelse, read, kept, empty, host)
+            statement.body, one = _block(statement.body, read, kept, empty, host, inert)
+            statement.orelse, two = _block(statement.orelse, read, kept, empty, host, inert)
             changed = changed or one or two
             if host and isinstance(statement, ast.If):
                 statement.body = [] if one and _only_checks(statement.body) else statement.body
@@ -105,7 +113,7 @@ def _calls_nothing(statement: ast.stmt, empty: frozenset[str]) -> bool:
     return bool(callees) and all(key in empty for key in callees)
 
 
-def _is_dead(statement: ast.stmt, read: set[str], kept: frozenset[str], host: bool) -> bool:
+def _is_dead(statement: ast.stmt, read: set[str], kept: frozenset[str], host: bool, inert: frozenset[str]) -> bool:
     if isinstance(statement, ast.Assign):
         targets = statement.targets
         if isinstance(statement.value, ast.Name) and ast.unparse(targets[0]) == statement.value.id:
@@ -116,7 +124,7 @@ def _is_dead(statement: ast.stmt, read: set[str], kept: frozenset[str], host: bo
         return False
     value = statement.value
     parts = [part for target in targets for part in (target.elts if isinstance(target, ast.Tuple) else [target])]
-    if host and value is not None and not _is_pure(value) and not getattr(statement, "never_ran", False):
+    if host and value is not None and not _is_pure(value, inert) and not getattr(statement, "never_ran", False):
         return False
     if not host and value is not None and _calls_cell(value):
         return False  # a cell may keep statistics
@@ -141,11 +149,50 @@ def _calls_cell(value: ast.expr) -> bool:
     )
 
 
-def _is_pure(value: ast.expr) -> bool:
+def _is_pure(value: ast.AST, inert: frozenset[str]) -> bool:
     """Whether leaving the expression out of a constructor changes nothing: it makes no layer and draws nothing."""
-    for node in ast.walk(value):
-        if isinstance(node, ast.Call):
-            root = ast.unparse(node.func)
-            if not (root in _PURE or root.startswith(("np.", "math.")) or root == "getattr"):
+    return all(_is_pure_call(node, inert) for node in ast.walk(value) if isinstance(node, ast.Call))
+
+
+def _is_pure_call(call: ast.Call, inert: frozenset[str]) -> bool:
+    callees = getattr(call, "callees", ())
+    if callees:
+        return all(key in inert for key in callees)
+    root = ast.unparse(call.func)
+    return (
+        root in _PURE
+        or root.startswith(("np.", "math."))
+        or root.endswith("Error")
+        or root.rpartition(".")[2] in _PURE_METHODS
+    )
+
+
+def _inert(program: Program) -> frozenset[str]:
+    """Functions of constructors that only compute: they make, change and draw nothing."""
+    functions = {f.key: f for f in all_functions(program) if f.during_init and f.name != "__init__"}
+    found = frozenset(functions)
+    while True:
+        left = frozenset(key for key in found if _only_computes(functions[key], found))
+        if left == found:
+            return found
+        found = left
+
+
+def _only_computes(function: FunctionDef, inert: frozenset[str]) -> bool:
+    given = {a.arg for a in [*function.node.args.args, *function.node.args.kwonlyargs]}
+    own = {n.name for s in function.body for n in ast.walk(s) if isinstance(n, ast.FunctionDef)}
+    for node in (n for s in function.body for n in ast.walk(s)):
+        match node:
+            case ast.Attribute(ctx=ast.Store()) | ast.Subscript(ctx=ast.Store()) | ast.Global() | ast.Delete():
+                return False
+            case ast.AugAssign(target=ast.Name(id=name)) if name in given:
+                return False
+            case ast.Name(id="nn" | "ops" | "Parameter" | "Tensor" | "initializer"):
+                return False
+            case ast.Call(func=ast.Name(id=name)) if name in own:
+                continue
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append" | "extend")) if name not in given:
+                continue
+            case ast.Call() if not _is_pure_call(node, inert):
                 return False
     return True

@@ -81,6 +81,10 @@ def _hint(scope: Scope, node: ast.expr) -> ast.expr:
             return copy(node)
         case ast.Subscript(value=ast.Name(id="Union") | ast.Attribute(attr="Union"), slice=ast.Tuple(elts=items)):
             return _union(scope, node, items)
+        case ast.Subscript(value=ast.Name(id="Type" | "type") | ast.Attribute(attr="Type"), slice=inner) if (
+            ast.unparse(_hint(scope, inner)) == "nn.Cell"
+        ):
+            return expression("Callable[..., nn.Cell]")  # what makes a cell: a class, or a partial with its defaults
         case ast.Subscript(value=base, slice=inner):
             return ast.Subscript(_hint(scope, base), _hint(scope, inner), ast.Load())
         case ast.Tuple(elts=items):
