@@ -1,7 +1,8 @@
 """Every net of the ``nets*.py`` here is translated, compiled in GRAPH_MODE and equal to torch, forward and gradient, in both modes."""
 
-from __future__ import ast
+from __future__ import annotations
 
+import ast
 import copy
 import importlib.util
 from pathlib import Path
