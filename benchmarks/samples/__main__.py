@@ -1,9 +1,9 @@
 """``python -m benchmarks.samples``: PyTorch's own samples through ms-port, and a table of what became of them.
 
-    python -m benchmarks.samples [convert] [run] [table] [--out DIR] [--samples N] [--match REGEX] [--again]
+    python -m benchmarks.samples [convert] [run] [table] [--out DIR] [--samples N] [--match REGEX] [--again] [--limit N]
 
 ``convert`` captures and writes every sample, ``run`` runs what was written, ``table`` writes docs/samples.md. Without a
-step all three. What is done already is not done again; ``--again`` forgets what matches.
+step all three. What is done already is not done again; ``--again`` forgets what matches; ``--limit`` ends a step early.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--samples", type=int, default=6)
     parser.add_argument("--match", default="")
     parser.add_argument("--again", action="store_true")
+    parser.add_argument("--limit", type=int, default=1_000_000)
     options = parser.parse_args(arguments)
     steps = options.steps or ["convert", "run", "table"]
     options.out.mkdir(parents=True, exist_ok=True)
@@ -84,7 +85,7 @@ def _convert(options: argparse.Namespace) -> None:
     with file.open("a", encoding="utf-8") as out:
         for item in _samples(options):
             key = item[0] if isinstance(item, tuple) else item.key
-            if key in done:
+            if key in done or count >= options.limit:
                 continue
             if isinstance(item, tuple):
                 made = Converted(key, "", "skipped", item[1])
@@ -116,7 +117,7 @@ def _run(options: argparse.Namespace) -> None:
     done = _lines(file)
     made = _lines(options.out / "convert.jsonl")
     ready = [key for key, line in made.items() if line["status"] == "ready" and re.search(options.match, key)]
-    names = [package_name(key) for key in _in_turn(ready) if key not in done]
+    names = [package_name(key) for key in _in_turn(ready) if key not in done][: options.limit]
     start = time.time()
     with file.open("a", encoding="utf-8") as out:
         for number, ran in enumerate(run_samples(options.out, names)):

@@ -50,6 +50,15 @@ def name_of(key: str) -> str:
     return name if kind in ("op", "module") else f"{name} ({kind.removeprefix('module-')})"
 
 
+def _translated(made: Mapping[str, Line]) -> str:
+    """How the samples were translated, run or not."""
+    tried = [line for line in made.values() if line["status"] != "skipped"]
+    flagged = sum(line["status"] != "ready" for line in tried)
+    expanded = sum(line["status"] == "ready" and line["decomposed"] for line in tried)
+    mapped = len(tried) - flagged - expanded
+    return f"Translated: {mapped} by rows, {expanded} with torch's expansion, {flagged} flagged."
+
+
 def write_table(made: Mapping[str, Line], ran: Mapping[str, Line], file: Path) -> None:
     """A row an API: how many samples ended how, and the first thing that is wrong."""
     rows: dict[str, Counter[str]] = defaultdict(Counter)
@@ -68,7 +77,7 @@ def write_table(made: Mapping[str, Line], ran: Mapping[str, Line], file: Path) -
     whole = sum(1 for row in tried.values() if row["passed"] == sum(row[v] for v in VERDICTS))
     text = ["# PyTorch's own samples", "", INTRODUCTION, ""]
     text += [f"{sum(total[v] for v in VERDICTS)} samples of {len(tried)} operators and layers (call styles apart);"]
-    text += [f"all samples pass of {whole}."]
+    text += [f"all samples pass of {whole}. {_translated(made)}"]
     text += ["", "| " + " | ".join(VERDICTS) + " |", "|" + " --- |" * len(VERDICTS)]
     text += ["| " + " | ".join(str(total[v]) for v in VERDICTS) + " |", "", "## What does not pass", ""]
     text += ["| what | passed | else | the first of them |", "| --- | --- | --- | --- |"]

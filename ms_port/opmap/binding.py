@@ -25,7 +25,7 @@ def make_slots(
         if parameter.kind == "var":
             slots[parameter.name] = _starred(parameter.name, got)
         elif parameter.kind == "keywords":
-            slots[parameter.name] = Slot(parameter.name, got is not None, (), None)
+            slots[parameter.name] = _rest(parameter.name, got)
         elif got is not None:
             slots[parameter.name] = _given(parameter.name, got.arguments[0])
         elif parameter.default is not MISSING:
@@ -45,6 +45,13 @@ def _given(name: str, argument: Argument) -> Slot:
     slot = Slot(name, True, (argument.expression,), None if values is None else tuple(map(plain, values)))
     slot.list_valued = bool(values) and all(isinstance(v, SequenceValue) and v.kind == "list" for v in values or ())
     return slot
+
+
+def _rest(name: str, got: Bound | None) -> Slot:
+    """``**rest`` as one dict."""
+    names, values = (got.names, got.arguments) if got is not None else ((), ())
+    made = ast.Dict([ast.Constant(n) for n in names], [a.expression for a in values])
+    return Slot(name, got is not None, (made,), None)
 
 
 def _starred(name: str, got: Bound | None) -> StarSlot:

@@ -99,9 +99,13 @@ class OpMap:
     def row(self, api: str) -> Row | None:
         """The row of an API. Raises OpMapError if it is a bad one."""
         if api not in self._rows:
-            if api not in self._texts:
+            if api in self._texts:
+                self._rows[api] = parse_row(self._texts[api])
+            elif (twin := _twin(api)) in self._texts:
+                text = self._texts[twin]
+                self._rows[api] = Row(api, text.file, text.line, (), same_as=twin)
+            else:
                 return None
-            self._rows[api] = parse_row(self._texts[api])
         return self._rows[api]
 
     def lower(
@@ -251,6 +255,16 @@ class OpMap:
         random = form.random if form is not None else None
         notes = list(dict.fromkeys(notes))  # the base form has the row's own flag
         return Lowering(ast.fix_missing_locations(copy.deepcopy(tree)), frozenset(used), row, tuple(notes), random)
+
+
+_OTHER_ORDER = frozenset({"where", "polygamma", "normal", "geqrf"})
+"""Functions whose first argument is not the receiver of the method of that name."""
+
+
+def _twin(api: str) -> str:
+    """The function of a method's name, which means the same; "" where there is none."""
+    method = api.removeprefix("torch.Tensor.")
+    return f"torch.{method}" if method != api and method not in _OTHER_ORDER else ""
 
 
 def _usable(entry: object, chosen: Chosen) -> bool:

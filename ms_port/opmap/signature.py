@@ -39,10 +39,12 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Bound:
-    """What a parameter got: one argument, or for ``*sizes`` any number; ``positional``: how the source passed it."""
+    """What a parameter got: one argument, for ``*sizes`` and ``**rest`` any; ``positional``: how it was passed."""
 
     arguments: tuple[Argument, ...]
     positional: bool
+    names: tuple[str, ...] = ()
+    """Of ``**rest``: the keyword of each argument."""
 
 
 @cache
@@ -108,8 +110,8 @@ def bind(signature: tuple[Parameter, ...], call: Call, partial: bool = False) ->
             rest_name = next((p.name for p in signature if p.kind == "keywords"), None)
             if rest_name is None:
                 raise BindError(f"no parameter {name!r}")
-            taken = bound[rest_name].arguments if rest_name in bound else ()
-            bound[rest_name] = Bound((*taken, argument), False)
+            taken = bound.get(rest_name, Bound((), False))
+            bound[rest_name] = Bound((*taken.arguments, argument), False, (*taken.names, name))
             continue
         bound[name] = Bound((argument,), False)
     for parameter in signature:

@@ -14,6 +14,7 @@ from ms_port.passes.lowering.base_layers import is_base_forward
 from ms_port.passes.lowering.configs import argument_value, given_arguments
 from ms_port.passes.lowering.functions import lower_function, unsupported_function
 from ms_port.passes.lowering.held import container_base, held_init, held_module
+from ms_port.passes.lowering.library_layers import without_library_layers
 from ms_port.passes.lowering.scope import Untranslatable, Work
 
 __all__ = ["Stub", "lower_program"]
@@ -21,6 +22,7 @@ __all__ = ["Stub", "lower_program"]
 
 def lower_program(program: Program, opmap: OpMap, freeze: bool = False) -> Program:
     """The program in MindSpore's terms: its cells, functions, constants and stubs."""
+    program = without_library_layers(program, opmap)
     work = Work(program, opmap, freeze=freeze)
     root = _method(program, program.root, "forward")
     if program.root_cell is not None:

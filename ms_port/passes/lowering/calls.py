@@ -18,15 +18,15 @@ from ms_port.ir.values import (
     holds_tensor,
 )
 from ms_port.opmap import Argument, Call, NoLowering
-from ms_port.opmap.signature import parse_signature
 from ms_port.passes.lowering.arguments import torch_arguments, user_arguments
 from ms_port.passes.lowering.attributes import output_fields
-from ms_port.passes.lowering.base_layers import is_base_forward, is_batch_norm_of_base
+from ms_port.passes.lowering.base_layers import is_batch_norm_of_base
 from ms_port.passes.lowering.builtin_calls import lower_builtin
 from ms_port.passes.lowering.config_objects import copied, make_config, replaced_config
 from ms_port.passes.lowering.constructing import accept, construct, construct_cell, is_variable, make_partial
 from ms_port.passes.lowering.expanding import expand_call
 from ms_port.passes.lowering.expressions import lower
+from ms_port.passes.lowering.module_calls import call_any, call_module
 from ms_port.passes.lowering.module_methods import lower_module_method
 from ms_port.passes.lowering.names import of_value
 from ms_port.passes.lowering.scope import Scope, Untranslatable, same
@@ -63,7 +63,7 @@ def _by_callee(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.e
         return _super_call(scope, node, facts)
     kinds = {type(f.callee) for f in facts}
     if ModuleValue in kinds and kinds <= {ModuleValue, FunctionValue, PartialValue} and len(kinds) > 1:
-        return _call_any(scope, node, facts)
+        return call_any(scope, node, facts)
     if kinds == {FunctionValue, PartialValue} and scope.host and all(map(_is_own_function, (f.callee for f in facts))):
         return _call_partial(scope, node, facts)
     if len(kinds) > 1 and kinds != {ClassValue, PartialValue}:
@@ -71,7 +71,7 @@ def _by_callee(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.e
     callee = facts[0].callee
     match callee:
         case ModuleValue():
-            return _call_module(scope, node, facts)
+            return call_module(scope, node, facts)
         case FunctionValue(torch=True, owner=ModuleValue()):
             return lower_module_method(scope, node, facts, callee)
         case FunctionValue(torch=True):
@@ -248,67 +248,6 @@ def _super_init(scope: Scope, node: ast.Call, facts: Sequence[CallFact], func: a
     return ast.Call(func, made.args, made.keywords)
 
 
-def _call_module(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
-    """``self.child(x)``."""
-    func = lower(scope, node.func)
-    keys = {f.entered for f in facts if f.entered is not None and not _is_base(scope, f.callee)}
-    for fact in facts:
-        assert isinstance(fact.callee, ModuleValue)
-        if _is_base(scope, fact.callee):
-            scope.work.cells.add(fact.callee.cls)
-            scope.work.claimed |= set(fact.torch_calls)
-        elif fact.opaque:
-            raise Untranslatable(node, f"the source of {fact.callee.cls} can't be followed")
-        elif fact.entered is None and not _is_known_layer(scope, fact.callee.cls):
-            raise Untranslatable(node, f"{fact.callee.cls} has no row")
-    for key in sorted(keys):
-        scope.work.need(key, node)
-    args, keywords = user_arguments(scope, node, facts)
-    if keys:
-        call = ast.Call(func, args, keywords)
-        call.callees = tuple(sorted(keys))  # type: ignore[attr-defined]
-        return call
-    return ast.Call(func, *_layer_arguments(scope, node, facts, args, keywords))
-
-
-def _layer_arguments(
-    scope: Scope, node: ast.Call, facts: Sequence[CallFact], args: list[ast.expr], keywords: list[ast.keyword]
-) -> tuple[list[ast.expr], list[ast.keyword]]:
-    """A MindSpore layer calls its inputs otherwise than torch's: keywords become positions, as far as they go."""
-    signatures = {
-        row.forward or "input"
-        for f in facts
-        if isinstance(f.callee, ModuleValue) and (row := scope.work.opmap.row(f.callee.cls)) is not None
-    }
-    if len(signatures) != 1 or not keywords or any(isinstance(a, ast.Starred) for a in args):
-        return args, keywords
-    given = {k.arg: k.value for k in keywords}
-    names = [p.name for p in parse_signature(signatures.pop()) if p.kind == "positional"]
-    for name in names[len(args) :]:
-        if name not in given:
-            break
-        args = [*args, given.pop(name)]
-    return args, [k for k in keywords if k.arg in given]
-
-
-def _is_known_layer(scope: Scope, cls: str) -> bool:
-    return cls in scope.work.program.cells or scope.work.opmap.row(cls) is not None
-
-
-def _is_base(scope: Scope, callee: Value) -> bool:
-    return isinstance(callee, ModuleValue) and is_base_forward(scope.work.program, callee.cls)
-
-
-def _call_any(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
-    """A variable that holds cells and functions in turn: each takes one tensor, so the call stays as it is."""
-    functions = [f for f in facts if not isinstance(f.callee, ModuleValue)]
-    if any(len(f.args) != 1 or f.kwargs for f in functions):
-        raise Untranslatable(node, f"`{ast.unparse(node.func)}` is not always the same kind of thing")
-    for fact in functions:
-        of_value(scope, node, fact.callee)
-    return _call_module(scope, node, [f for f in facts if isinstance(f.callee, ModuleValue)])
-
-
 def _call_method(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
     """``self.helper(x)``, ``child.encode(x)``, ``child.forward(x)``."""
     callee = facts[0].callee
@@ -385,11 +324,15 @@ def _is_made_by_kept_call(scope: Scope, node: ast.Call) -> bool:
 
 
 def _library_row(scope: Scope, node: ast.Call, facts: Sequence[CallFact], api: str) -> ast.expr:
+    """A library's function by its row: the torch calls that it made stand in the row's form."""
     args, keywords = torch_arguments(scope, node, facts, api)
     try:
-        return accept(scope, node, scope.work.opmap.lower(Call(api, args, keywords)), api)
+        made = accept(scope, node, scope.work.opmap.lower(Call(api, args, keywords)), api)
     except NoLowering as error:
         raise Untranslatable(node, str(error)) from error
+    for fact in facts:
+        scope.work.claimed |= set(fact.torch_calls)
+    return made
 
 
 def _call_class(scope: Scope, node: ast.Call, facts: Sequence[CallFact], callee: ClassValue) -> ast.expr:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ms_port.ir.program import EMPTY_FACTS, CallFact, FunctionDef
 from ms_port.ir.tree import literal
@@ -19,18 +20,21 @@ EXPANDED = "expanded"
 
 def expand_call(scope: Scope, node: ast.Call, facts: Sequence[CallFact], call: Call) -> ast.expr:
     """The call of a function made of simpler ops. Raises Untranslatable where that can't be done."""
-    given = [a.expression for a in ([call.receiver] if call.receiver else []) + list(call.args)]
-    if any(isinstance(e, ast.Starred) for e in given):
+    given = [*([call.receiver] if call.receiver else []), *call.args]
+    if any(isinstance(a.expression, ast.Starred) for a in given):
         raise Untranslatable(node, "a starred argument")
-    runs = {(_values(f.args), tuple((k, _bare(v)) for k, v in f.kwargs)): f for f in facts}
-    bodies = [_expanded(scope, node, call.api, fact) for fact in runs.values()]
+    runs: dict[object, _Run] = {}
+    for index in range(len(facts)):
+        run = _Run(tuple(_at(node, a, index) for a in given), tuple((k, _at(node, a, index)) for k, a in call.keywords))
+        runs.setdefault((_values(run.args), tuple((k, _bare(v)) for k, v in run.kwargs)), run)
+    bodies = [_expanded(scope, node, call.api, run) for run in runs.values()]
     texts = {body.text() for body in bodies}
     if len(texts) != 1:
         raise Untranslatable(node, "its expansion differs between the runs of this call")
     body, text = bodies[0], texts.pop()
-    fact = next(iter(runs.values()))
-    expressions = _places(fact.args, given) | _places(
-        tuple(v for _, v in fact.kwargs), [dict(call.keywords)[k].expression for k, _ in fact.kwargs]
+    first = next(iter(runs.values()))
+    expressions = _places(first.args, [a.expression for a in given]) | _places(
+        tuple(v for _, v in first.kwargs), [a.expression for _, a in call.keywords]
     )
     name = _name(scope, call.api, text)
     key = f"expanded:{name}"
@@ -49,13 +53,28 @@ def expand_call(scope: Scope, node: ast.Call, facts: Sequence[CallFact], call: C
     return ast.Call(ast.Name(name, ast.Load()), arguments, [])
 
 
-def _expanded(scope: Scope, node: ast.Call, api: str, fact: CallFact) -> _Body:
+@dataclass(frozen=True)
+class _Run:
+    """The values of one evaluation of the call; a receiver stands first."""
+
+    args: tuple[Value, ...]
+    kwargs: tuple[tuple[str, Value], ...]
+
+
+def _at(node: ast.Call, argument: Argument, index: int) -> Value:
+    """An argument's value in one run. Raises Untranslatable where it is not known."""
+    if not argument.values:
+        raise Untranslatable(node, "an argument's value is not known")
+    return argument.values[index if index < len(argument.values) else 0]
+
+
+def _expanded(scope: Scope, node: ast.Call, api: str, run: _Run) -> _Body:
     """With ops that have rows kept whole, or, where a row refuses its arguments, expanded to the core."""
     opmap = scope.work.opmap
     errors = []
     for has_row in (opmap.__contains__, lambda name: False):
         try:
-            body = _Body(scope, node, api, expand(api, fact.args, fact.kwargs, has_row))
+            body = _Body(scope, node, api, expand(api, run.args, run.kwargs, has_row))
             body.text()
             return body
         except (NotExpandable, NoLowering) as error:

@@ -1,0 +1,85 @@
+"""Calls of modules: cells of the port, layers of torch and of libraries."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from ms_port.ir.program import CallFact
+from ms_port.ir.values import ModuleValue, Value
+from ms_port.opmap.signature import parse_signature
+from ms_port.passes.lowering.arguments import user_arguments
+from ms_port.passes.lowering.base_layers import is_base_forward
+from ms_port.passes.lowering.expressions import lower
+from ms_port.passes.lowering.library_layers import library_calls
+from ms_port.passes.lowering.names import of_value
+from ms_port.passes.lowering.scope import Scope, Untranslatable
+
+
+def call_module(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
+    """``self.child(x)``."""
+    func = lower(scope, node.func)
+    scope.work.claimed |= library_calls(scope.work.program, scope.work.opmap, facts)
+    own = [f for f in facts if not _is_base(scope, f.callee) and _has_source(scope, f.callee)]
+    keys = {f.entered for f in own if f.entered is not None}
+    for fact in facts:
+        assert isinstance(fact.callee, ModuleValue)
+        if _is_base(scope, fact.callee):
+            scope.work.cells.add(fact.callee.cls)
+            scope.work.claimed |= set(fact.torch_calls)
+        elif fact.opaque and fact in own:
+            raise Untranslatable(node, f"the source of {fact.callee.cls} can't be followed")
+        elif fact.entered is None and not _is_known_layer(scope, fact.callee.cls):
+            raise Untranslatable(node, f"{fact.callee.cls} has no row")
+    for key in sorted(keys):
+        scope.work.need(key, node)
+    args, keywords = user_arguments(scope, node, facts)
+    if keys:
+        call = ast.Call(func, args, keywords)
+        call.callees = tuple(sorted(keys))  # type: ignore[attr-defined]
+        return call
+    return ast.Call(func, *_layer_arguments(scope, node, facts, args, keywords))
+
+
+def _layer_arguments(
+    scope: Scope, node: ast.Call, facts: Sequence[CallFact], args: list[ast.expr], keywords: list[ast.keyword]
+) -> tuple[list[ast.expr], list[ast.keyword]]:
+    """A MindSpore layer calls its inputs otherwise than torch's: keywords become positions, as far as they go."""
+    signatures = {
+        row.forward or "input"
+        for f in facts
+        if isinstance(f.callee, ModuleValue) and (row := scope.work.opmap.row(f.callee.cls)) is not None
+    }
+    if len(signatures) != 1 or not keywords or any(isinstance(a, ast.Starred) for a in args):
+        return args, keywords
+    given = {k.arg: k.value for k in keywords}
+    names = [p.name for p in parse_signature(signatures.pop()) if p.kind == "positional"]
+    for name in names[len(args) :]:
+        if name not in given:
+            break
+        args = [*args, given.pop(name)]
+    return args, [k for k in keywords if k.arg in given]
+
+
+def _has_source(scope: Scope, callee: Value) -> bool:
+    """Whether a module is not known as a whole, by a row: torch's layers and those of libraries."""
+    cells = scope.work.program.cells
+    return isinstance(callee, ModuleValue) and (callee.cls in cells or scope.work.opmap.row(callee.cls) is None)
+
+
+def _is_known_layer(scope: Scope, cls: str) -> bool:
+    return cls in scope.work.program.cells or scope.work.opmap.row(cls) is not None
+
+
+def _is_base(scope: Scope, callee: Value) -> bool:
+    return isinstance(callee, ModuleValue) and is_base_forward(scope.work.program, callee.cls)
+
+
+def call_any(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
+    """A variable that holds cells and functions in turn: each takes one tensor, so the call stays as it is."""
+    functions = [f for f in facts if not isinstance(f.callee, ModuleValue)]
+    if any(len(f.args) != 1 or f.kwargs for f in functions):
+        raise Untranslatable(node, f"`{ast.unparse(node.func)}` is not always the same kind of thing")
+    for fact in functions:
+        of_value(scope, node, fact.callee)
+    return call_module(scope, node, [f for f in facts if isinstance(f.callee, ModuleValue)])
