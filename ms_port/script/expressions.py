@@ -1,0 +1,479 @@
+"""Expressions of a script in MindSpore: calls by rows of the op map and by ``apis.yaml``, everything else as it stands."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import yaml
+
+from ms_port.ir.values import DType
+from ms_port.opmap import RANDOM_NAME, Argument, Call, NoLowering, OpMap
+from ms_port.script import methods
+from ms_port.script.kinds import Inference, Kind, is_module, is_tensor
+from ms_port.script.needs import Needs, Note
+from ms_port.script.project import FOREIGN, Function, Module
+from ms_port.script.source import Source, dotted
+
+ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Constant, ast.Subscript, ast.Tuple, ast.List, ast.Dict, ast.Set, ast.ListComp, ast.GeneratorExp, ast.JoinedStr)
+DTYPE_NAMES = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32", "short": "int16", "bool": "bool_"}
+IGNORED_KEYWORDS = frozenset({"device", "requires_grad", "pin_memory", "generator", "layout", "memory_format", "non_blocking", "out"})
+_FIELD = re.compile(r"\{([^{}]+)\}")
+
+
+@dataclass(frozen=True)
+class Apis:
+    """``apis.yaml``."""
+
+    parts: dict[str, str]
+    values: dict[str, str]
+    templates: dict[str, str]
+    drop: frozenset[str]
+    identity: frozenset[str]
+    contexts: frozenset[str]
+    refused: dict[str, str]
+
+
+@cache
+def apis() -> Apis:
+    data: dict[str, Any] = yaml.safe_load(resources.files("ms_port.script").joinpath("apis.yaml").read_text(encoding="utf-8"))
+    return Apis(
+        data["parts"],
+        {name: str(value) for name, value in data["values"].items()},
+        {name: str(value) for name, value in data["templates"].items()},
+        frozenset(data["drop"]),
+        frozenset(data["identity"]),
+        frozenset(data["contexts"]),
+        data["refused"],
+    )
+
+
+class Expressions:
+    """Renders expressions of one file. ``refused`` collects, a statement at a time, what has no form."""
+
+    def __init__(self, module: Module, inference: Inference, op_map: OpMap, needs: Needs, notes: list[Note]) -> None:
+        self.module, self.inference, self.op_map, self.needs, self.notes = module, inference, op_map, needs, notes
+        self.source: Source = module.source
+        self.function: Function | None = None
+        self.refused: list[tuple[str, str, str]] = []
+        """(rule, API, reason) of the statement at hand."""
+        self.dropped: set[ast.AST] = set()
+        self.in_cell = self.in_region = False
+        self._line = 0
+        self._inside_layers = 0
+
+    # text
+
+    def render(self, node: ast.AST) -> str:
+        """The text of a node, rewritten where needed."""
+        if hasattr(node, "lineno") and self.source is self.module.source:
+            self._line = node.lineno
+        new = self.rewrite(node) if isinstance(node, ast.expr) else None
+        return self.splice(node) if new is None else new
+
+    def splice(self, node: ast.AST) -> str:
+        """A node's own text with its changed children put in."""
+        start, end = self.source.span(node)
+        return self.spliced(start, end, expression_children(node))
+
+    def spliced(self, start: int, end: int, children: Iterator[ast.AST] | Sequence[ast.AST]) -> str:
+        pieces: list[str] = []
+        position = start
+        for child in sorted(children, key=self.source.span):
+            first, last = self.source.span(child)
+            if first < position:
+                continue  # shares its text with what was rendered (``lambda`` defaults and the like)
+            pieces += [self.source.between(position, first), self.render(child)]
+            position = last
+        pieces.append(self.source.between(position, end))
+        return "".join(pieces)
+
+    def atom(self, node: ast.expr) -> str:
+        """The text of a node as a receiver or operand."""
+        text = self.render(node)
+        if isinstance(node, ATOMS) and not isinstance(node, ast.Constant) and not _loose(text):
+            return text
+        return text if _wrapped(text) or (isinstance(node, ast.Constant) and not isinstance(node.value, (int, float))) else f"({text})"
+
+    def detached(self, node: ast.expr) -> str:
+        """As render, where positions can't be trusted (inside f-strings): through a copy of the expression."""
+        text = ast.unparse(node)
+        inner = Source.parse(text)
+        copy = inner.tree.body[0]
+        assert isinstance(copy, ast.Expr)
+        for old, new in zip(ast.walk(node), ast.walk(copy.value), strict=False):
+            self.inference.kinds[new] = self.inference.of(old)
+        outer, self.source = self.source, inner
+        try:
+            return self.render(copy.value)
+        finally:
+            self.source = outer
+
+    # rules
+
+    def rewrite(self, node: ast.expr) -> str | None:
+        """The new text of one expression; None where only its children may change."""
+        match node:
+            case ast.JoinedStr():
+                return self._joined(node)
+            case ast.Call():
+                return self._call(node)
+            case ast.Attribute() | ast.Name():
+                return self._value(node)
+            case ast.BinOp(left=ast.Constant(value=str()), op=ast.Mod()):
+                return None
+            case ast.Constant(value=str() as text) if self._class_names(text):
+                return repr(self._class_names(text))
+        return None
+
+    def _class_names(self, text: str) -> str | None:
+        """Class names that initialisers compare with: MindSpore's own."""
+        if text not in ("Linear",) or self.function is None or self.source is not self.module.source:
+            return None
+        body = ast.dump(self.function.node)
+        return "Dense" if "'__name__'" in body or "__name__" in body else None
+
+    def _joined(self, node: ast.JoinedStr) -> str | None:
+        changed = False
+        values: list[ast.expr] = []
+        for value in node.values:
+            if isinstance(value, ast.FormattedValue):
+                text = self.detached(value.value)
+                numeric = value.format_spec is not None and re.search(r"[defg%]$", ast.unparse(value.format_spec).strip("f'\""))
+                if numeric and is_tensor(self.inference.of(value.value)):
+                    text = f"float({text})"
+                if text != ast.unparse(value.value):
+                    changed = True
+                    value = ast.FormattedValue(ast.parse(text, mode="eval").body, value.conversion, value.format_spec)
+            values.append(value)
+        return ast.unparse(ast.JoinedStr(values)) if changed else None
+
+    def _value(self, node: ast.Attribute | ast.Name) -> str | None:
+        kind = self.inference.of(node)
+        if isinstance(getattr(node, "ctx", None), ast.Store):
+            return None
+        if kind == "dtype" and (name := self._api_name(node)):
+            return self._dtype(name.rpartition(".")[2])
+        if isinstance(kind, tuple) and kind[0] == "api" and str(kind[1]).split(".")[0] in FOREIGN:
+            return self._api_value(node, str(kind[1]))
+        if isinstance(node, ast.Attribute):
+            return methods.attribute(self, node)
+        return None
+
+    def _api_name(self, node: ast.expr) -> str | None:
+        """A dotted name that starts at an import of torch."""
+        text = dotted(node)
+        if text is None:
+            return None
+        head, _, rest = text.partition(".")
+        target = self.module.names.get(head, "")
+        full = f"{target}.{rest}" if rest else target
+        return full if full.split(".")[0] in FOREIGN else None
+
+    def _dtype(self, name: str) -> str:
+        return f"{self.needs.name('ms')}.{DTYPE_NAMES.get(name, name)}"
+
+    def _api_value(self, node: ast.expr, name: str) -> str | None:
+        """A torch name that isn't called."""
+        table = apis()
+        name = normal(name)
+        if name in table.values:
+            text = self.names_in(table.values[name])
+            self.change(node, "MSP601", text, name)
+            return text
+        if name in table.parts:
+            text = self.needs.name(table.parts[name])
+            self.change(node, "MSP601", text, name)
+            return text
+        if name in ("torch.nn", "torch.nn.functional"):
+            return self.needs.name("nn" if name == "torch.nn" else "ops")
+        if name.count(".") == 0 or name.startswith("torch.backends") or name in ("torch.cuda", "torch.utils", "torch.optim", "torch.distributed"):
+            return self.refuse(node, "MSP602", name, "a torch module is used as a value")
+        try:
+            lowering = self.op_map.lower_value(name)
+        except NoLowering as error:
+            return self.refuse(node, "MSP602", name, error_reason(error, name))
+        text = ast.unparse(self.needs.localized(lowering.expression))
+        self._functions(lowering.functions)
+        self.change(node, "MSP601", text, name)
+        return text
+
+    def _functions(self, names: frozenset[str]) -> None:
+        for name in names:
+            self.needs.name(name)
+
+    def names_in(self, text: str) -> str:
+        """Text of a table with its names as the file imports them."""
+        return ast.unparse(self.needs.localized(ast.parse(text, mode="eval").body))
+
+    # calls
+
+    def _call(self, node: ast.Call) -> str | None:
+        kind = self.inference.of(node.func)
+        if isinstance(kind, tuple) and kind[0] == "api" and str(kind[1]).split(".")[0] in FOREIGN:
+            return self.api_call(node, normal(str(kind[1])))
+        if isinstance(kind, tuple) and kind[0] == "class" and is_module(("inst", kind[1])) and not self.in_cell and not self._inside_layers:
+            return f"{self._inner(node)}.set_train()"
+        if isinstance(node.func, ast.Attribute):
+            return methods.call(self, node, node.func)
+        return None
+
+    def _inner(self, node: ast.Call) -> str:
+        self._inside_layers += 1
+        try:
+            return self.splice(node)
+        finally:
+            self._inside_layers -= 1
+
+    def api_call(self, node: ast.Call, name: str) -> str | None:
+        """A call of a torch function or class by its canonical name."""
+        table = apis()
+        if name in table.refused:
+            return self.refuse(node, "MSP602", name, table.refused[name])
+        if name in table.drop:
+            self.dropped.add(node)
+            self.change(node, "MSP603", "", name)
+            return "None"
+        if name in table.identity and node.args:
+            self.change(node, "MSP603", "", name)
+            return self.render(node.args[0])
+        if name in table.identity:
+            self.change(node, "MSP603", "", name)
+            return "(lambda function: function)"
+        special = methods.SPECIAL.get(name)
+        if special is not None:
+            return special(self, node)
+        if name in table.templates:
+            text = self.template(table.templates[name], node)
+            if text is not None:
+                self.change(node, "MSP601", text, name)
+                return self._parameter(node, text)
+        if name in table.parts:
+            return self._part(node, name, table.parts[name])
+        if name in table.values:
+            return f"{self.names_in(table.values[name])}{self._arguments(node)}"
+        return self._lowered(node, name)
+
+    def _part(self, node: ast.Call, name: str, part: str) -> str:
+        text = f"{self.needs.name(part)}{self._arguments(node)}"
+        self.change(node, "MSP601", text, name)
+        return text
+
+    def _arguments(self, node: ast.Call) -> str:
+        """The parenthesis of a call, as written."""
+        start = self.source.span(node.func)[1]
+        end = self.source.span(node)[1]
+        return self.spliced(start, end, [*node.args, *(k.value for k in node.keywords)])
+
+    def template(self, template: str, node: ast.Call) -> str | None:
+        """A template filled with a call's arguments; None where one of them is missing."""
+        keywords = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
+        missing = False
+
+        def fill(match: re.Match[str]) -> str:
+            nonlocal missing
+            names = match[1].split("|")
+            if names[0] == "*":
+                given = [self.render(a) for a in node.args]
+                given += [self.render(keywords[n]) for n in ("size",) if n in keywords]
+                given += [f"{n}={self.render(v)}" for n, v in keywords.items() if n not in IGNORED_KEYWORDS | {"size"}]
+                return ", ".join(given)
+            for name in names:
+                if name.isdigit() and int(name) < len(node.args):
+                    return self.render(node.args[int(name)])
+                if name in keywords:
+                    return self.render(keywords[name])
+            default = names[-1]
+            if default in ("None", "True", "False"):
+                return default
+            missing = True
+            return "None"
+
+        for word in set(re.findall(r"[A-Za-z_]\w*", _FIELD.sub("", template))):
+            if self.needs.known(word):
+                local = self.needs.name(word)
+                template = re.sub(rf"(?<![\w.]){word}\b(?![\"'])", local, template) if local != word else template
+        text = _FIELD.sub(fill, template)
+        if missing:
+            return None
+        return text.replace("(, ", "(").replace(", None)", ")")
+
+    def _parameter(self, node: ast.Call, text: str) -> str:
+        """A tensor that is made with ``requires_grad=True`` is trained: a Parameter."""
+        wanted = any(k.arg == "requires_grad" and isinstance(k.value, ast.Constant) and k.value.value is True for k in node.keywords)
+        return f"{self.needs.name('Parameter')}({text})" if wanted and not text.startswith(self.needs.name("Parameter")) else text
+
+    def _lowered(self, node: ast.Call, name: str) -> str:
+        if name.startswith("torch.nn.init."):
+            name = name if name.endswith("_") else f"{name}_"
+        layer = name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper()
+        self._inside_layers += layer
+        try:
+            text = self.lower(name, node.args, [(k.arg, k.value) for k in node.keywords], None)
+        except NoLowering as error:
+            return self.refuse(node, "MSP602", name, error_reason(error, name))
+        finally:
+            self._inside_layers -= layer
+        self.change(node, "MSP601", text, name)
+        if layer and not self.in_cell and not self._inside_layers and not name.endswith("Loss"):
+            text = f"{text}.set_train()"
+        return self._parameter(node, text)
+
+    def lower(
+        self, name: str, args: Sequence[ast.expr], keywords: Sequence[tuple[str | None, ast.expr]], receiver: str | None
+    ) -> str:
+        """The MindSpore text of a call by its row. Raises NoLowering."""
+        filled = Placeholders(self)
+        if any(key is None for key, _ in keywords):
+            raise NoLowering(name, "arguments are passed by **")
+        named = tuple((str(key), filled.argument(value)) for key, value in keywords)
+        call = Call(name, tuple(map(filled.argument, args)), named, None if receiver is None else filled.text(receiver))
+        lowering = self.op_map.lower(call)
+        tree = self.needs.localized(lowering.expression, filled.texts.keys())
+        if lowering.random:
+            for found in ast.walk(tree):
+                if isinstance(found, ast.Name) and found.id == RANDOM_NAME:
+                    found.id = f"{self.needs.name(lowering.random)}()"
+        self._functions(lowering.functions)
+        for note in lowering.notes:
+            self.note(note.rule, name, note.message, "", "warning", name)
+        return filled.fill(tree)
+
+    # what is said
+
+    def change(self, node: ast.AST, rule: str, after: str, api: str) -> None:
+        before = self.source.segment(node) if self.source is self.module.source else ast.unparse(node)
+        self.note(rule, before, after, api, "info", api)
+
+    def note(self, rule: str, before: str, after: str, _: str, severity: str, api: str) -> None:
+        entry = Note(rule, self.module.relative, self._line, self._line, before, after, api, severity)
+        if entry not in self.notes[-40:]:
+            self.notes.append(entry)
+
+    def refuse(self, node: ast.AST, rule: str, name: str, reason: str) -> str:
+        """A marked place: the statement around it will raise; the text stands where a statement can't be put."""
+        self.refused.append((rule, name, reason))
+        before = self.source.segment(node) if self.source is self.module.source else ast.unparse(node)
+        self.note(rule, before, f"raise NotImplementedError: {reason}", "", "error", name)
+        return f"{self.needs.name('unsupported')}({f'{rule}: {name}: {reason}'!r})"
+
+
+class Placeholders:
+    """Names that stand for rendered arguments while a row is filled."""
+
+    def __init__(self, expressions: Expressions) -> None:
+        self.expressions = expressions
+        self.texts: dict[str, tuple[str, bool]] = {}
+
+    def text(self, text: str, atomic: bool = True) -> Argument:
+        name = f"__argument_{len(self.texts)}__"
+        self.texts[name] = (text, atomic)
+        return Argument(ast.Name(name, ast.Load()))
+
+    def argument(self, node: ast.expr) -> Argument:
+        kind: Kind = self.expressions.inference.of(node)
+        if isinstance(node, ast.Starred):
+            return Argument(ast.Starred(self.argument(node.value).expression, ast.Load()), None)
+        if _literal(node):
+            return Argument(node)
+        if isinstance(node, (ast.Tuple, ast.List)):
+            items = [self.argument(item).expression for item in node.elts]
+            return Argument(type(node)(items, ast.Load()), None)
+        if isinstance(node, (ast.GeneratorExp, ast.ListComp)):
+            return Argument(ast.parse(self.expressions.render(node).strip(), mode="eval").body, None)
+        made = self.text(self.expressions.render(node), isinstance(node, ATOMS))
+        if kind == "dtype" and (name := self.expressions._api_name(node)):
+            last = name.rpartition(".")[2]
+            plain = DTYPE_NAMES.get(last, last).rstrip("_")
+            return Argument(made.expression, (DType(plain),))
+        return made
+
+    def fill(self, tree: ast.AST) -> str:
+        """The lowered tree as text with the arguments' own text in it."""
+        for parent in ast.walk(tree):
+            for _, value in ast.iter_fields(parent):
+                for child in value if isinstance(value, list) else [value]:
+                    if isinstance(child, ast.Name) and child.id in self.texts:
+                        text, atomic = self.texts[child.id]
+                        safe = isinstance(parent, (ast.keyword, ast.Tuple, ast.List)) or (isinstance(parent, ast.Call) and child is not parent.func)
+                        bare = atomic or safe or _wrapped(text)
+                        child.id = text if bare else f"({text})"
+        if isinstance(tree, ast.Name) and tree.id in self.texts:
+            return self.texts[tree.id][0]
+        return ast.unparse(tree)
+
+
+def _literal(node: ast.expr) -> bool:
+    try:
+        ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return False
+    return True
+
+
+def _wrapped(text: str) -> bool:
+    """Whether one pair of parentheses holds all of a text."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return False
+    depth = 0
+    for index, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0 and index < len(text) - 1:
+            return False
+    return True
+
+
+def _loose(text: str) -> bool:
+    """Whether a rewritten text needs parentheses as a receiver."""
+    try:
+        return not isinstance(ast.parse(text.strip(), mode="eval").body, ATOMS)
+    except SyntaxError:
+        return True
+
+
+def expression_children(node: ast.AST) -> list[ast.AST]:
+    """The nearest expressions (and statements) below a node, through comprehensions, keywords, arguments and patterns."""
+    found: list[ast.AST] = []
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.expr, ast.stmt)):
+            found.append(child)
+        elif not isinstance(child, (ast.expr_context, ast.operator, ast.cmpop, ast.boolop, ast.unaryop)):
+            found += expression_children(child)
+    return found
+
+
+def error_reason(error: NoLowering, name: str) -> str:
+    """The reason without the API in front."""
+    return str(error).removeprefix(f"{name}: ")
+
+
+_ALIASES: tuple[tuple[str, str], ...] = (
+    ("torch.nn.modules.", "torch.nn."),
+    ("torch.functional.", "torch."),
+    ("torch._C._nn.", "torch.nn.functional."),
+)
+_MODULES = re.compile(r"^torch\.nn\.(?:conv|linear|batchnorm|activation|loss|pooling|dropout|container|normalization|padding|rnn|sparse|transformer|module|upsampling|utils\.rnn(?=\.$))\.(?=[A-Z])")
+_OPTIM = re.compile(r"^torch\.optim\.(?:sgd|adam|adamw|rmsprop|adagrad|adadelta|adamax|nadam|radam)\.(?=[A-Z])")
+
+
+def normal(name: str) -> str:
+    """A dotted name in its usual form: without the file that defines it."""
+    for old, new in _ALIASES:
+        if name.startswith(old):
+            name = new + name[len(old) :]
+    name = _OPTIM.sub("torch.optim.", _MODULES.sub("torch.nn.", name))
+    if name.startswith("torchvision.transforms.transforms."):
+        name = name.replace(".transforms.transforms.", ".transforms.")
+    if name.startswith("torchvision.transforms.v2."):
+        name = name.replace(".v2.", ".")
+    if name.startswith("torchvision.datasets."):
+        name = f"torchvision.datasets.{name.rpartition('.')[2]}"
+    return name
+
+
+Special = Callable[[Expressions, ast.Call], str | None]

@@ -1,0 +1,323 @@
+"""Methods and attributes of tensors, modules and strings in a script, and the torch functions that need more than a template."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from ms_port.opmap import NoLowering
+from ms_port.script.kinds import TENSOR_ONLY, is_module, is_tensor
+
+if TYPE_CHECKING:
+    from ms_port.script.expressions import Expressions, Special
+
+SAME = frozenset("cuda cpu contiguous pin_memory share_memory_ share_memory requires_grad_ retain_grad npu clone_ xpu mps coalesce".split())
+"""Methods that give back what they are called on."""
+SIMPLE = {"numpy": ".asnumpy()", "item": ".item()", "tolist": ".tolist()", "numel": ".size", "nelement": ".size", "dim": ".ndim", "ndimension": ".ndim"}
+HOST = frozenset({"numpy", "item", "tolist"})
+IN_PLACE = {
+    "add_": "{r} + {0}", "sub_": "{r} - {0}", "mul_": "{r} * {0}", "div_": "{r} / {0}", "copy_": "{0}", "zero_": "0", "fill_": "{0}", "pow_": "{r} ** {0}",
+    "neg_": "-{r}", "set_": "{0}",
+}  # fmt: skip
+RANDOM_IN_PLACE = {"normal_": "ops.randn({r}.shape) * {std} + {mean}", "uniform_": "ops.rand({r}.shape) * ({high} - {low}) + {low}"}
+MODULE = {
+    "eval": "{r}.set_train(False)", "parameters": "all_parameters({r})", "named_parameters": "named_parameters({r})", "zero_grad": "clear_gradients({r})",
+    "children": "{r}.cells()", "named_children": "{r}.name_cells().items()", "modules": "[cell for _, cell in {r}.cells_and_names()]",
+    "named_modules": "{r}.cells_and_names()", "to": "{r}", "cuda": "{r}", "cpu": "{r}", "npu": "{r}", "share_memory": "{r}", "float": "{r}", "double": "{r}",
+    "type": "{r}", "compile": "{r}",
+}  # fmt: skip
+ATTRIBUTES = {"BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LayerNorm", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "Embedding"}
+
+
+def attribute(e: Expressions, node: ast.Attribute) -> str | None:
+    """An attribute that is read or written."""
+    kind = e.inference.of(node.value)
+    if isinstance(kind, tuple) and kind[0] == "layer":
+        return _layer_attribute(e, node, str(kind[1]))
+    if is_tensor(kind):
+        if node.attr == "data":
+            receiver = e.atom(node.value)
+            return f"{e.needs.name('ops')}.stop_gradient({receiver})" if e.in_region and kind != "parameter" else receiver
+        if node.attr == "is_cuda":
+            return f"{e.needs.name('on_device')}()"
+        if node.attr == "device":
+            return f"{e.needs.name('Device')}()"
+    if is_module(kind) and node.attr in ("forward",):
+        return f"{e.atom(node.value)}.construct"
+    return None
+
+
+def _layer_attribute(e: Expressions, node: ast.Attribute, api: str) -> str | None:
+    """``bn.weight`` is ``bn.gamma``: by the row of the layer."""
+    row = e.op_map.row(api)
+    if row is None:
+        return None
+    for rule in row.weights:
+        if rule.torch == node.attr and rule.mindspore and rule.mindspore != node.attr:
+            return f"{e.atom(node.value)}.{rule.mindspore}"
+    name = (row.attributes or {}).get(node.attr)
+    return f"{e.atom(node.value)}.{name}" if name and name != node.attr else None
+
+
+def call(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | None:
+    """A method call; None where it stays."""
+    kind, name = e.inference.of(func.value), func.attr
+    if name == "forward" and _is_super(func.value):
+        return f"{e.render(func.value)}.construct{e._arguments(node)}"
+    if name == "format" and isinstance(func.value, ast.Constant) and isinstance(func.value.value, str):
+        return _format(e, node, func)
+    if is_module(kind):
+        return module_call(e, node, func)
+    if kind == "scaler" or kind == "optimizer" or kind == "scheduler" or kind == "loader":
+        return None
+    if is_tensor(kind) or (kind is None and name in TENSOR_ONLY):
+        return tensor_call(e, node, func)
+    if kind is None:
+        return unknown_call(e, node, func)
+    return None
+
+
+def _is_super(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
+
+
+def _format(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | None:
+    text = func.value.value if isinstance(func.value, ast.Constant) else ""
+    if ":" not in str(text) or not any(is_tensor(e.inference.of(a)) for a in [*node.args, *(k.value for k in node.keywords)]):
+        return None
+    given = [f"float({e.render(a)})" if is_tensor(e.inference.of(a)) else e.render(a) for a in node.args]
+    given += [f"{k.arg}=" + (f"float({e.render(k.value)})" if is_tensor(e.inference.of(k.value)) else e.render(k.value)) for k in node.keywords if k.arg]
+    return f"{e.render(func)}({', '.join(given)})"
+
+
+def unknown_call(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | None:
+    """A method of a value that is not known: only what can't be anything else."""
+    name = func.attr
+    nothing = not node.args and not node.keywords
+    if name == "train" and (nothing or _boolean(node)):
+        return _train(e, node, func)
+    if name == "eval" and nothing:
+        return f"{e.atom(func.value)}.set_train(False)"
+    if name in ("parameters", "named_parameters") and nothing:
+        return f"{e.needs.name('all_parameters' if name == 'parameters' else name)}({e.render(func.value)})"
+    if name == "to" and len(node.args) >= 1 and _is_device(e, node.args[0]):
+        return e.render(func.value)
+    if name == "size" and len(node.args) == 1:
+        return f"{e.atom(func.value)}.shape[{e.render(node.args[0])}]"
+    if name == "size" and nothing:
+        return f"{e.atom(func.value)}.shape"
+    if name in ("dim",) and nothing:
+        return f"{e.atom(func.value)}.ndim"
+    return None
+
+
+def _boolean(node: ast.Call) -> bool:
+    value = node.args[0] if node.args else node.keywords[0].value
+    return isinstance(value, ast.Constant) and isinstance(value.value, bool)
+
+
+def _train(e: Expressions, node: ast.Call, func: ast.Attribute) -> str:
+    given = [*node.args, *(k.value for k in node.keywords)]
+    return f"{e.atom(func.value)}.set_train({e.render(given[0]) if given else ''})"
+
+
+def _is_device(e: Expressions, node: ast.expr) -> bool:
+    kind = e.inference.of(node)
+    if kind == "device":
+        return True
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, (str, int)) and not isinstance(node.value, bool)
+    text = ast.unparse(node).lower()
+    return kind in (None, "number", "str") and any(word in text for word in ("device", "gpu", "cuda", "rank", "dev"))
+
+
+def module_call(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | None:
+    """A method of a module."""
+    name, kind = func.attr, e.inference.of(func.value)
+    own = isinstance(kind, tuple) and kind[0] == "inst" and name in kind[1].methods
+    if own and name != "forward":
+        return None
+    if name == "train":
+        return _train(e, node, func)
+    if name == "forward":
+        inside = isinstance(func.value, ast.Name) and func.value.id == "self"
+        return f"{e.atom(func.value)}{'.construct' if inside else ''}{e._arguments(node)}"
+    if name == "requires_grad_":
+        return f"{e.needs.name('freeze')}({e.render(func.value)}, {e.render(node.args[0]) if node.args else 'True'})"
+    if name == "named_parameters" and (node.args or node.keywords):
+        return f"{e.needs.name('named_parameters')}({e.render(func.value)}, {', '.join(e.render(a) for a in node.args)})"
+    if name in MODULE:
+        text = MODULE[name]
+        for part in ("all_parameters", "named_parameters", "clear_gradients"):
+            if f"{part}(" in text:
+                text = text.replace(f"{part}(", f"{e.needs.name(part)}(")
+        after = text.replace("{r}", e.atom(func.value) if "{r}." in text else e.render(func.value))
+        e.change(node, "MSP601", after, f"torch.nn.Module.{name}")
+        return after
+    if name in ("half", "bfloat16"):
+        e.note("MSP605", e.source.segment(node), "left out: parameters stay float32", "", "warning", f"torch.nn.Module.{name}")
+        return e.render(func.value)
+    if name == "register_parameter":
+        return f"{e.atom(func.value)}.insert_param_to_cell{e._arguments(node)}"
+    if name == "add_module":
+        return f"{e.atom(func.value)}.insert_child_to_cell{e._arguments(node)}"
+    if name in ("register_forward_hook", "register_backward_hook", "register_full_backward_hook", "register_forward_pre_hook"):
+        return e.refuse(node, "MSP602", f"torch.nn.Module.{name}", "hooks have other arguments in MindSpore, and a graph calls none")
+    return None
+
+
+def tensor_call(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | None:
+    """A method of a tensor."""
+    name = func.attr
+    nothing = not node.args and not node.keywords
+    if name in SAME:
+        return e.render(func.value)
+    if name == "to":
+        return _to(e, node, func)
+    if name == "detach" and nothing:
+        return f"{e.needs.name('ops')}.stop_gradient({e.render(func.value)})"
+    if name in HOST:
+        receiver = _host(e, func.value)
+        return f"{receiver}{SIMPLE[name]}"
+    if name in SIMPLE:
+        return f"{e.atom(func.value)}{SIMPLE[name]}"
+    if name == "size":
+        index = [*node.args, *(k.value for k in node.keywords)]
+        return f"{e.atom(func.value)}.shape[{e.render(index[0])}]" if index else f"{e.atom(func.value)}.shape"
+    if name == "type" and len(node.args) == 1:
+        return _type(e, node, func)
+    if name == "backward":
+        return e.refuse(node, "MSP604", "torch.Tensor.backward", "the computation of this loss could not be gathered into a function")
+    if name == "register_hook":
+        return e.refuse(node, "MSP602", "torch.Tensor.register_hook", "change the gradients that value_and_grad returns")
+    if name.endswith("_") and not name.startswith("_"):
+        return in_place(e, node, func)
+    return _row(e, node, func)
+
+
+def _row(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | None:
+    name = f"torch.Tensor.{func.attr}"
+    try:
+        text = e.lower(name, node.args, [(k.arg, k.value) for k in node.keywords], e.atom(func.value))
+    except NoLowering as error:
+        if e.op_map.row(name) is None and not is_tensor(e.inference.of(func.value)):
+            return None
+        return e.refuse(node, "MSP602", name, str(error).removeprefix(f"{name}: "))
+    e.change(node, "MSP601", text, name)
+    return text
+
+
+def _host(e: Expressions, node: ast.expr) -> str:
+    """A value that goes to the host at once: detach and cpu mean nothing there."""
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("detach", "cpu", "contiguous", "cuda"):
+        node = node.func.value
+    if isinstance(node, ast.Attribute) and node.attr == "data" and is_tensor(e.inference.of(node.value)):
+        node = node.value
+    return e.atom(node)
+
+
+def _to(e: Expressions, node: ast.Call, func: ast.Attribute) -> str:
+    """``x.to(...)``: a device means nothing, a type is a cast."""
+    receiver = e.atom(func.value)
+    wanted = [k.value for k in node.keywords if k.arg == "dtype"]
+    for argument in node.args:
+        kind = e.inference.of(argument)
+        if kind == "dtype" or (isinstance(argument, ast.Attribute) and argument.attr == "dtype"):
+            wanted.append(argument)
+        elif is_tensor(kind):
+            return f"{receiver}.astype({e.atom(argument)}.dtype)"
+    if not wanted:
+        return e.render(func.value)
+    return f"{receiver}.astype({e.render(wanted[0])})"
+
+
+TYPES = {"LongTensor": "int64", "IntTensor": "int32", "FloatTensor": "float32", "DoubleTensor": "float64", "HalfTensor": "float16", "BoolTensor": "bool_", "ByteTensor": "uint8"}
+
+
+def _type(e: Expressions, node: ast.Call, func: ast.Attribute) -> str:
+    argument = node.args[0]
+    text = argument.value if isinstance(argument, ast.Constant) else ast.unparse(argument)
+    name = TYPES.get(str(text).rpartition(".")[2])
+    wanted = f"{e.needs.name('ms')}.{name}" if name else e.render(argument)
+    return f"{e.atom(func.value)}.astype({wanted})"
+
+
+def root_of(node: ast.expr) -> tuple[ast.expr, list[ast.Call]]:
+    """The object that a chain of in-place methods writes (``p.data.mul_(d).add_(x)``: ``p``), and the calls in order."""
+    calls: list[ast.Call] = []
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr.endswith("_"):
+        calls.insert(0, node)
+        node = node.func.value
+    while isinstance(node, (ast.Attribute, ast.Call)):
+        if isinstance(node, ast.Attribute) and node.attr == "data":
+            node = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("detach", "cpu", "cuda", "to"):
+            node = node.func.value
+        else:
+            break
+    return node, calls
+
+
+def in_place(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | None:
+    """``x.add_(y)``: the value that x gets, written into x by ``assign`` (in MindSpore such a method may write nothing)."""
+    root, calls = root_of(node)
+    target = e.render(root)
+    value = target
+    for step in calls:
+        found = _functional(e, step, value)
+        if found is None:
+            name = step.func.attr if isinstance(step.func, ast.Attribute) else ""
+            return e.refuse(node, "MSP602", f"torch.Tensor.{name}", "no form of this in-place method is known")
+        value = found
+    e.change(node, "MSP607", value, f"torch.Tensor.{func.attr}")
+    return f"{e.needs.name('assign')}({target}, {value})"
+
+
+def _functional(e: Expressions, step: ast.Call, value: str) -> str | None:
+    """The result of one in-place method, as an expression over ``value``."""
+    assert isinstance(step.func, ast.Attribute)
+    name = step.func.attr
+    receiver = value if value.replace(".", "").replace("_", "").isalnum() else f"({value})"
+    keywords = {k.arg: k.value for k in step.keywords}
+    if name in IN_PLACE:
+        text = IN_PLACE[name].replace("{r}", receiver)
+        if "{0}" not in text:
+            return text
+        first = step.args[0] if step.args else next(iter(keywords.values()), None)
+        if first is None:
+            return None
+        operand = e.render(first) if text == "{0}" else e.atom(first)
+        scale = keywords.get("alpha") or (step.args[1] if name == "add_" and len(step.args) > 1 else None)
+        if name == "add_" and len(step.args) > 1:  # the old order: add_(alpha, other)
+            operand, scale = e.atom(step.args[1]), step.args[0]
+        return text.replace("{0}", f"{operand} * {e.atom(scale)}" if scale is not None else operand)
+    if name in RANDOM_IN_PLACE:
+        given = dict(zip(("mean", "std") if name == "normal_" else ("low", "high"), map(e.atom, step.args), strict=False))
+        names = {"from": "low", "to": "high", "a": "low", "b": "high"}
+        given |= {names.get(str(k), str(k)): e.atom(v) for k, v in keywords.items() if k != "generator"}
+        text = RANDOM_IN_PLACE[name].replace("ops.", f"{e.needs.name('ops')}.").replace("{r}", receiver)
+        for key, default in (("mean", "0.0"), ("std", "1.0"), ("low", "0.0"), ("high", "1.0")):
+            text = text.replace("{" + key + "}", given.get(key, default))
+        return text
+    if name in ("addcmul_", "addcdiv_"):
+        sign = "*" if name == "addcmul_" else "/"
+        tensors = [e.atom(a) for a in step.args[-2:]]
+        scale = e.atom(keywords["value"]) if "value" in keywords else e.atom(step.args[0]) if len(step.args) > 2 else "1"
+        return f"{receiver} + {scale} * {tensors[0]} {sign} {tensors[1]}"
+    if name == "lerp_":
+        return f"{receiver} + {e.atom(step.args[1])} * ({e.atom(step.args[0])} - {receiver})"
+    try:
+        return e.lower(f"torch.Tensor.{name[:-1]}", step.args, [(k.arg, k.value) for k in step.keywords], receiver)
+    except NoLowering:
+        return None
+
+
+def _gradient(e: Expressions, node: ast.Call) -> str | None:
+    return e.refuse(node, "MSP604", "torch.autograd.grad", "write the function of its inputs and take ms.grad of it")
+
+
+def _isinstance(e: Expressions, node: ast.Call) -> str | None:
+    return None
+
+
+SPECIAL: dict[str, Special] = {"torch.autograd.grad": _gradient}

@@ -1,0 +1,376 @@
+"""Which statements compute the loss of a ``backward()``: they become the function whose gradient MindSpore takes.
+
+MindSpore differentiates functions. The statements on which a loss depends by way of parameters are gathered, in their order, with
+what stands between them; what they assign and is read elsewhere is given back beside the loss.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ms_port.script.kinds import Inference, is_module, is_tensor
+from ms_port.script.source import dotted
+
+CUTS = frozenset("detach item numpy tolist argmax eq ne gt lt ge le size dim numel long int bool".split())
+"""Methods behind which no gradient flows."""
+BLOCKS = ("body", "orelse", "finalbody")
+
+
+@dataclass(eq=False)
+class Backward:
+    """One ``backward()``: its statement, the expression that is differentiated, and the scale around it."""
+
+    statement: ast.stmt
+    call: ast.Call
+    loss: ast.expr
+    scaler: ast.expr | None = None
+
+
+@dataclass(eq=False)
+class Region:
+    """The statements ``block[first:last + 1]`` become a function, with copies of ``again`` before them."""
+
+    block: Sequence[ast.stmt]
+    first: int
+    last: int
+    backwards: list[Backward]
+    again: list[ast.stmt] = field(default_factory=list)
+    test: ast.expr | None = None
+    """Condition under which the gradient is needed, where it is known before the loss is."""
+
+    @property
+    def body(self) -> list[ast.stmt]:
+        return list(self.block[self.first : self.last + 1])
+
+
+@dataclass(eq=False)
+class Refusal:
+    """A backward whose computation could not be gathered."""
+
+    backward: Backward
+    reason: str
+
+
+def backward_of(node: ast.AST, inference: Inference) -> Backward | None:
+    """The backward that a statement makes."""
+    if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute)):
+        return None
+    call, func = node.value, node.value.func
+    if func.attr in ("manual_backward",) and call.args:
+        return Backward(node, call, call.args[0])
+    if func.attr != "backward":
+        return None
+    held = func.value
+    if call.args and not is_tensor(inference.of(held)) and "accelerat" in ast.unparse(held):
+        return Backward(node, call, call.args[0])
+    if isinstance(held, ast.Call) and isinstance(held.func, ast.Attribute) and held.func.attr == "scale" and held.args:
+        return Backward(node, call, held.args[0], held.func.value)
+    return Backward(node, call, held)
+
+
+def blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    """The statement lists of a compound statement."""
+    for name in BLOCKS:
+        body = getattr(node, name, None)
+        if isinstance(body, list) and body and isinstance(body[0], ast.stmt):
+            yield body
+    for handler in getattr(node, "handlers", ()):
+        yield handler.body
+    for case in getattr(node, "cases", ()):
+        yield case.body
+
+
+def statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """All statements of a scope in order, not those of functions and classes inside."""
+    for statement in body:
+        yield statement
+        if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            for inner in blocks(statement):
+                yield from statements(inner)
+
+
+def targets(statement: ast.AST) -> set[str]:
+    """Dotted names that a statement (with all inside it) assigns or changes."""
+    found: set[str] = set()
+    for node in ast.walk(statement):
+        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
+            found.add(dotted(node) or "")
+        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+            found.add(dotted(node.value) or "")
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("append", "extend", "insert", "update", "add_"):
+            found.add(dotted(node.func.value) or "")
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            found.add(node.name)
+    return found - {""}
+
+
+def flows(node: ast.AST) -> Iterator[ast.AST]:
+    """Nodes through which a gradient can flow: not behind detach, item and their kind."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CUTS:
+        return
+    if isinstance(node, (ast.Lambda, ast.FunctionDef)):
+        yield node
+    if isinstance(node, (ast.With, ast.AsyncWith)) and any("no_grad" in ast.unparse(i.context_expr) for i in node.items):
+        return
+    if isinstance(node, (ast.JoinedStr, ast.Compare)):
+        return
+    if isinstance(node, ast.Attribute) and node.attr in ("data", "shape", "dtype", "device", "grad"):
+        return
+    yield node
+    if dotted(node) is not None and isinstance(node, ast.Attribute):
+        yield from flows(node.value)
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from flows(child)
+
+
+class Finder:
+    """Regions of one scope (a function's body or a file's top level)."""
+
+    def __init__(self, body: Sequence[ast.stmt], inference: Inference) -> None:
+        self.body, self.inference = list(body), inference
+        self.carrying: dict[ast.stmt, set[str]] = {}
+        self.paths: dict[ast.stmt, list[tuple[list[ast.stmt], int]]] = {}
+        self._walk(self.body, [], {})
+
+    def regions(self) -> tuple[list[Region], list[Refusal]]:
+        """All regions, and what could not be gathered."""
+        found: list[Region] = []
+        refused: list[Refusal] = []
+        for statement in self.paths:
+            backward = backward_of(statement, self.inference)
+            if backward is None:
+                continue
+            region = self._region(backward)
+            if isinstance(region, Refusal):
+                refused.append(region)
+                continue
+            same = [r for r in found if r.block is region.block and (r.first, r.last) == (region.first, region.last)]
+            if same and ast.dump(same[0].backwards[0].loss) == ast.dump(backward.loss) and region.last >= region.first:
+                same[0].backwards.append(backward)
+                same[0].test = None if same[0].test is None or region.test is None else same[0].test
+            elif same and region.last >= region.first:
+                region.again, region.first = [*region.again, *region.body], region.last + 1
+                found.append(region)
+            else:
+                found.append(region)
+        return found, refused
+
+    # what carries a gradient
+
+    def _walk(self, body: list[ast.stmt], path: list[tuple[list[ast.stmt], int]], carry: dict[str, bool]) -> None:
+        for index, statement in enumerate(body):
+            here = [*path, (body, index)]
+            self.paths[statement] = here
+            if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                continue
+            if isinstance(statement, (ast.With, ast.AsyncWith)) and any("no_grad" in ast.unparse(i.context_expr) for i in statement.items):
+                quiet: dict[str, bool] = {}
+                self._walk(statement.body, here, quiet)
+                for inner in ast.walk(statement):
+                    if isinstance(inner, ast.stmt):
+                        self.carrying[inner] = set()
+                continue
+            before = dict(carry)
+            for inner_body in blocks(statement):
+                self._walk(inner_body, here, carry)
+            self.carrying[statement] = self._carried(statement, carry, before)
+
+    def _carried(self, statement: ast.stmt, carry: dict[str, bool], before: dict[str, bool]) -> set[str]:
+        """Names that hold a value with a gradient after a statement; ``carry`` is brought up to date."""
+        inner = set().union(*(self.carrying.get(s, set()) for b in blocks(statement) for s in b)) if any(True for _ in blocks(statement)) else set()
+        if inner or any(True for _ in blocks(statement)):
+            return inner
+        value: ast.AST | None = getattr(statement, "value", None)
+        names = targets(statement)
+        called = self._attributes_of_call(statement)
+        if called:
+            for name in called:
+                carry[name] = True
+            return called
+        if value is None or not names:
+            return set()
+        carries = self.carries(value, carry)
+        if isinstance(statement, ast.AugAssign):
+            carries = carries or any(carry.get(name) for name in names)
+        for name in names:
+            carry[name] = carries or (carry.get(name, False) and not isinstance(statement, ast.Assign))
+        return names if carries else set()
+
+    def _attributes_of_call(self, statement: ast.stmt) -> set[str]:
+        """``self.forward()`` as a statement: the attributes that the method sets."""
+        if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)):
+            return set()
+        func = statement.value.func
+        kind = self.inference.of(func)
+        if not (isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == "self"):
+            return set()
+        if not (isinstance(kind, tuple) and kind[0] == "func"):
+            return set()
+        node = kind[1].node
+        if any(backward_of(s, self.inference) for s in ast.walk(node)):
+            return set()
+        return {name for name in targets(node) if name.startswith("self.")}
+
+    def carries(self, value: ast.AST, carry: dict[str, bool]) -> bool:
+        """Whether an expression depends on parameters."""
+        for node in flows(value):
+            if isinstance(node, ast.Call) and self._through(node):
+                return True
+            if isinstance(node, (ast.Name, ast.Attribute)):
+                if self.inference.of(node) == "parameter":
+                    return True
+                name = dotted(node)
+                if name is not None and carry.get(name):
+                    return True
+        return False
+
+    def _through(self, node: ast.Call) -> bool:
+        """Whether a call may run a model: a module, a function of the project, something unknown on tensors."""
+        kind = self.inference.of(node.func)
+        if is_module(kind):
+            return not (isinstance(kind, tuple) and kind[0] == "layer" and _plain_layer(str(kind[1])))
+        if isinstance(kind, tuple) and kind[0] == "func":
+            return _computes(kind[1].node, self.inference, set())
+        if isinstance(kind, tuple) and kind[0] == "inst":
+            return True
+        if isinstance(node.func, ast.Attribute) and is_module(self.inference.of(node.func.value)):
+            return node.func.attr not in ("parameters", "state_dict", "train", "eval", "zero_grad", "named_parameters", "to", "load_state_dict", "modules", "children")
+        given = [*node.args, *(k.value for k in node.keywords)]
+        unknown = kind is None and isinstance(node.func, (ast.Name, ast.Attribute, ast.Subscript)) and not _builtin(node.func)
+        if unknown and isinstance(node.func, ast.Attribute) and is_tensor(self.inference.of(node.func.value)):
+            return False
+        return unknown and any(is_tensor(self.inference.of(a)) for a in given)
+
+    # one region
+
+    def _region(self, backward: Backward) -> Region | Refusal:
+        path = self.paths[backward.statement]
+        level = len(path) - 1
+        needed = self._reads(backward.loss)
+        included: dict[int, set[int]] = {}
+        home, first, last = level, path[level][1], path[level][1] - 1
+        resolved = False
+        again: list[ast.stmt] = []
+        while level >= 0:
+            block, index = path[level]
+            chosen: list[int] = []
+            for position in range(index - 1, -1, -1):
+                statement = block[position]
+                hit = self.carrying.get(statement, set()) & needed
+                if not hit:
+                    continue
+                chosen.append(position)
+                needed |= self._reads(statement)
+                if isinstance(statement, ast.Assign) and all(isinstance(t, ast.Name) for t in statement.targets):
+                    needed -= hit - self._reads(statement.value)
+            if chosen:
+                included[level] = set(chosen)
+                crossed = any(isinstance(path[k][0][path[k][1]], (ast.For, ast.While, ast.AsyncFor)) for k in range(level, home))
+                if not crossed:
+                    home, first, last, resolved = level, min(chosen), max(chosen), True
+                    inner = [block_[i] for k in sorted(included) if k > level for block_, i in [(path[k][0], i) for i in sorted(included[k])]]
+                    if inner:
+                        return Refusal(backward, "the loss is computed partly inside and partly before the branch of its backward")
+                else:
+                    again = [block[i] for i in sorted(chosen)] + again
+            level -= 1
+        if not resolved and not self.carries(backward.loss, {}) and not again:
+            return Refusal(backward, "the loss is computed in another function than its backward")
+        if not resolved:
+            home, first, last = len(path) - 1, path[-1][1], path[-1][1] - 1
+        block, index = path[home]
+        region = Region(block, first, last, [backward], again, self._test(path, home))
+        return self._checked(region, included.get(home, set()))
+
+    def _checked(self, region: Region, chosen: set[int]) -> Region | Refusal:
+        """Cut the region behind the last update or backward inside it; what lies before is computed again."""
+        backward = region.backwards[0]
+        barriers = [i for i in range(region.first, region.last + 1) if self._barrier(region.block[i])]
+        if barriers:
+            cut = barriers[-1]
+            region.again = [*region.again, *(region.block[i] for i in sorted(chosen) if i < cut)]
+            later = [i for i in sorted(chosen) if i > cut]
+            region.first, region.last = (later[0], later[-1]) if later else (region.last + 1, region.last)
+        for statement in region.body:
+            for node in _own(statement):
+                if isinstance(node, (ast.Return, ast.Yield, ast.YieldFrom, ast.Await)):
+                    return Refusal(backward, "a return or yield stands inside the computation of the loss")
+                if isinstance(node, (ast.Break, ast.Continue)) and not _in_loop(statement, node):
+                    return Refusal(backward, "a break or continue stands inside the computation of the loss")
+        return region
+
+    def _barrier(self, statement: ast.stmt) -> bool:
+        for node in _own(statement):
+            if backward_of(node, self.inference):
+                return True
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "step":
+                kind = self.inference.of(node.func.value)
+                if kind in ("optimizer", "scaler") or "optim" in ast.unparse(node.func.value).lower():
+                    return True
+        return False
+
+    def _test(self, path: list[tuple[list[ast.stmt], int]], home: int) -> ast.expr | None:
+        """The condition of the branch that holds the backward, where it reads nothing that the region makes."""
+        if len(path) - 1 != home + 1:
+            return None
+        holder = path[home][0][path[home][1]]
+        if not (isinstance(holder, ast.If) and path[home + 1][0] is holder.body):
+            return None
+        simple = (ast.Name, ast.Attribute, ast.Compare, ast.Constant, ast.BoolOp, ast.UnaryOp, ast.cmpop, ast.boolop, ast.unaryop, ast.expr_context)
+        if not all(isinstance(node, simple) for node in ast.walk(holder.test)):
+            return None
+        made = {name for s in path[home][0][: path[home][1]] for name in self.carrying.get(s, set())}
+        read = {dotted(n) for n in ast.walk(holder.test) if isinstance(n, (ast.Name, ast.Attribute))}
+        return None if made & read else holder.test
+
+    def _reads(self, node: ast.AST) -> set[str]:
+        """Dotted names through which a gradient may come into a node."""
+        found: set[str] = set()
+        for inner in flows(node):
+            if isinstance(inner, (ast.Name, ast.Attribute)) and isinstance(inner.ctx, ast.Load):
+                found.add(dotted(inner) or "")
+            elif isinstance(inner, ast.AugAssign):
+                found.add(dotted(inner.target) or "")
+        return found - {""}
+
+
+def _own(statement: ast.AST) -> Iterator[ast.AST]:
+    """Nodes of a statement, without those of functions inside."""
+    yield statement
+    for child in ast.iter_child_nodes(statement):
+        if not isinstance(child, (ast.FunctionDef, ast.Lambda, ast.ClassDef, ast.AsyncFunctionDef)):
+            yield from _own(child)
+
+
+def _in_loop(statement: ast.stmt, node: ast.AST) -> bool:
+    return any(isinstance(loop, (ast.For, ast.While)) and node in set(ast.walk(loop)) for loop in ast.walk(statement))
+
+
+def _plain_layer(api: str) -> bool:
+    """Layers without parameters: losses, activations and the like carry a gradient on, and start none."""
+    last = api.rpartition(".")[2]
+    return last.endswith("Loss") or last in ("ReLU", "Softmax", "LogSoftmax", "Sigmoid", "Tanh", "Dropout", "Flatten", "Identity", "CosineSimilarity", "LeakyReLU")
+
+
+def _computes(node: ast.AST, inference: Inference, seen: set[ast.AST]) -> bool:
+    """Whether a function of the project runs modules or reads parameters."""
+    if node in seen:
+        return False
+    seen.add(node)
+    for inner in ast.walk(node):
+        if inference.of(inner) == "parameter":
+            return True
+        if isinstance(inner, ast.Call):
+            kind = inference.of(inner.func)
+            if is_module(kind) and not (isinstance(kind, tuple) and kind[0] == "layer" and _plain_layer(str(kind[1]))):
+                return True
+            if isinstance(kind, tuple) and kind[0] == "func" and _computes(kind[1].node, inference, seen):
+                return True
+    return False
+
+
+def _builtin(func: ast.expr) -> bool:
+    return isinstance(func, ast.Name) and func.id in ("print", "len", "float", "int", "str", "range", "zip", "enumerate", "sum", "list", "tuple", "isinstance", "max", "min", "abs", "round", "iter", "next", "map", "sorted", "type", "getattr", "hasattr", "dict", "set")

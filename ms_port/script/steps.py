@@ -1,0 +1,375 @@
+"""The training step: a region becomes ``forward_fn`` and its gradient, a ``backward()`` hands the gradients on, ``step()`` takes them."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ms_port.script.kinds import is_module
+from ms_port.script.regions import Backward, Region, backward_of, statements, targets
+from ms_port.script.source import dotted, shifted
+
+if TYPE_CHECKING:
+    from ms_port.script.statements import Statements
+
+
+@dataclass(eq=False)
+class Plan:
+    """How one region is written."""
+
+    name: str
+    gradients: str
+    weights: str
+    loss: str
+    """What receives the loss."""
+    given: list[str]
+    """Other names that the function gives back."""
+    arguments: list[str]
+    """Names that the function reads before it assigns them."""
+    shared: list[str]
+    """Names that are global or nonlocal in the scope."""
+    direct: str | None
+    """The optimizer that is called at once."""
+
+
+@dataclass
+class Scope:
+    """One function's body, or a file's top level."""
+
+    body: list[ast.stmt] = field(default_factory=list)
+    plans: dict[Region, Plan] = field(default_factory=dict)
+    dropped: set[ast.stmt] = field(default_factory=set)
+    replaced: dict[ast.stmt, str] = field(default_factory=dict)
+
+
+class Steps:
+    """Writes the regions of one file."""
+
+    def __init__(self, statements_: Statements, parallel: bool) -> None:
+        self.s, self.parallel = statements_, parallel
+        self.current = Scope()
+
+    def saved(self) -> Scope:
+        return self.current
+
+    def restore(self, scope: Scope) -> None:
+        self.current = scope
+
+    def scope(self, body: list[ast.stmt], regions: list[Region]) -> None:
+        self.current = Scope(body)
+        taken = {n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name)} | set(self.s.source.tree and self.s.e.module.bound)
+        for number, region in enumerate(regions):
+            self.current.plans[region] = self._plan(region, number, len(regions), taken)
+
+    # planning
+
+    def _plan(self, region: Region, number: int, count: int, taken: set[str]) -> Plan:
+        backward = region.backwards[0]
+        plain = isinstance(backward.loss, (ast.Name, ast.Attribute)) and dotted(backward.loss) is not None
+        base = (dotted(backward.loss) or f"loss_{number + 1}").replace("self.", "").replace(".", "_")
+        name = "forward_fn" if count == 1 else f"{base}_fn"
+        while name in taken:
+            name = f"{name}_{number + 1}"
+        taken.add(name)
+        gradients = "gradients" if count == 1 else f"{base}_gradients"
+        while gradients in taken:
+            gradients += "_"
+        taken.add(gradients)
+        optimizers = self._optimizers(region)
+        weights = " + ".join(f"{o}.parameters" for o in optimizers) or self._trainable(region)
+        given = [n for n in self._given(region) if not plain or n != dotted(backward.loss)]
+        loss = dotted(backward.loss) if plain and isinstance(backward.loss, ast.Name) else None
+        arguments, shared = self._arguments(region)
+        direct = self._direct(region, optimizers)
+        return Plan(name, gradients, weights, loss or "_", given, arguments, shared, direct)
+
+    def _optimizers(self, region: Region) -> list[str]:
+        """Optimizers that step behind this backward before their gradients are cleared, in the order of the source."""
+        order = list(statements(self.current.body))
+        mine = region.backwards[-1].statement
+        after = order[order.index(mine) + 1 :] + order[: order.index(mine)]
+        decided: dict[str, bool] = {}
+        for statement in after:
+            for call in self._calls(statement):
+                assert isinstance(call.func, ast.Attribute)
+                holder, method = dotted(call.func.value), call.func.attr
+                if holder is None:
+                    continue
+                kind = self.s.e.inference.of(call.func.value)
+                if method == "step" and (kind == "optimizer" or (kind is None and "optim" in holder.lower())):
+                    decided.setdefault(holder, True)
+                elif method == "step" and kind == "scaler" and call.args and dotted(call.args[0]):
+                    decided.setdefault(str(dotted(call.args[0])), True)
+                elif method == "zero_grad":
+                    decided.setdefault(holder, False)
+                    for optimizer, owner in self.s.e.inference.owners.items():
+                        if owner == holder:
+                            decided.setdefault(optimizer, False)
+        names = {name: None for name, wanted in decided.items() if wanted}
+        kept = [n for n in names if self.s.e.inference.owners.get(n) is None or True]
+        return sorted(kept, key=lambda n: [dotted(c.func.value) if isinstance(c.func, ast.Attribute) else "" for s in order for c in self._calls(s)].index(n) if any(isinstance(c.func, ast.Attribute) and dotted(c.func.value) == n for s in order for c in self._calls(s)) else 0)
+
+    def _calls(self, statement: ast.stmt) -> list[ast.Call]:
+        value = getattr(statement, "value", None)
+        if isinstance(statement, (ast.Expr, ast.Assign)) and isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+            return [value]
+        return []
+
+    def _trainable(self, region: Region) -> str:
+        """Where no optimizer is at hand: the parameters of the modules that the region calls, and those that it names."""
+        modules: dict[str, None] = {}
+        parameters: dict[str, None] = {}
+        for statement in [*region.again, *region.body, *(b.statement for b in region.backwards)]:
+            for node in ast.walk(statement):
+                kind = self.s.e.inference.of(node)
+                name = dotted(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
+                if name is None or not isinstance(getattr(node, "ctx", None), ast.Load):
+                    continue
+                if kind == "parameter":
+                    parameters[name] = None
+                elif is_module(kind):
+                    modules[name] = None
+        modules = {m: None for m in modules if not any(m.startswith(f"{other}.") for other in modules)}
+        found = f"{self.s.e.needs.name('trainable')}({', '.join(modules)})" if modules or not parameters else ""
+        return " + ".join(filter(None, [found, f"[{', '.join(parameters)}]" if parameters else ""]))
+
+    def _given(self, region: Region) -> list[str]:
+        """Names that the region assigns and that are read outside it, in order."""
+        made: dict[str, None] = {}
+        for statement in region.body:
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                    made[node.id] = None
+                elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                    made[node.name] = None
+        inside = {id(n) for s in region.body for n in ast.walk(s)}
+        inside |= {id(n) for b in region.backwards for n in ast.walk(b.statement)}
+        outside = self.current.body if self.s.e.function is not None else self.s.source.tree.body
+        read = {n.id for s in outside for n in ast.walk(s) if isinstance(n, ast.Name) and id(n) not in inside and isinstance(n.ctx, (ast.Load, ast.Del))}
+        several = len(region.backwards) > 1
+        loss = dotted(region.backwards[0].loss)
+        comprehension = {n.id for s in region.body for c in ast.walk(s) if isinstance(c, ast.comprehension) for n in ast.walk(c.target) if isinstance(n, ast.Name)}
+        return [name for name in made if name in read or (several and name == loss) if name not in comprehension - read]
+
+    def _arguments(self, region: Region) -> tuple[list[str], list[str]]:
+        """Names read before they are assigned in the function; names that belong to an outer scope."""
+        first: dict[str, bool] = {}
+        made: set[str] = set()
+        conditional: set[str] = set()
+        for statement in [*region.again, *region.body]:
+            for name, load in _events(statement):
+                first.setdefault(name, load)
+            stored = {n for n in targets(statement) if "." not in n}
+            made |= stored
+            if not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.FunctionDef)):
+                conditional |= stored
+        before = {n for s in self.current.body if s not in region.body for n in self._before(s, region)}
+        shared = {n for s in self.current.body for node in ast.walk(s) if isinstance(node, (ast.Global, ast.Nonlocal)) for n in node.names}
+        names = [n for n in sorted(made) if n not in shared and (first.get(n, False) or (n in conditional and n in before and not first.get(n, True)))]
+        plainly = {n.id for s in [*region.again, *region.body] for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        return [n for n in names if n in plainly], sorted(shared & made)
+
+    def _before(self, statement: ast.stmt, region: Region) -> set[str]:
+        """Names that certainly have a value before the region: assigned in front of it."""
+        start = region.block[region.first].lineno if region.first <= region.last else region.backwards[0].statement.lineno
+        return {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n.lineno < start} | {n.arg for n in ast.walk(statement) if isinstance(n, ast.arg)}
+
+    def _direct(self, region: Region, optimizers: list[str]) -> str | None:
+        """``zero_grad``, ``backward``, ``step`` in a row on one optimizer, and nobody looks at ``.grad``: it is called with the gradients."""
+        backward = region.backwards[0]
+        if len(optimizers) != 1 or len(region.backwards) != 1 or backward.scaler is not None or region.again:
+            return None
+        optimizer = optimizers[0]
+        block = list(region.block)
+        if not any(s is backward.statement for s in block):
+            return None
+        index = next(i for i, s in enumerate(block) if s is backward.statement)
+        if index + 1 >= len(block) or index - region.last > 1 and any(self._touches(s) for s in block[region.last + 1 : index]):
+            return None
+        follow = block[index + 1]
+        calls = self._calls(follow)
+        if not (isinstance(follow, ast.Expr) and calls and isinstance(calls[0].func, ast.Attribute)):
+            return None
+        call = calls[0]
+        assert isinstance(call.func, ast.Attribute)
+        if call.func.attr != "step" or dotted(call.func.value) != optimizer or call.args or call.keywords:
+            return None
+        text = self.s.source.text
+        if ".grad" in text or "clip_grad" in text:
+            return None
+        clears = [s for s in statements(self.current.body) if self._clears(s, optimizer)]
+        if not any(s in block for s in clears):
+            return None
+        for statement in clears:
+            if statement in block:
+                self.current.dropped.add(statement)
+        self.current.dropped.add(backward.statement)
+        self.current.replaced[follow] = optimizer
+        return optimizer
+
+    def _touches(self, statement: ast.stmt) -> bool:
+        return not isinstance(statement, ast.Expr)
+
+    def _clears(self, statement: ast.stmt, optimizer: str) -> bool:
+        for call in self._calls(statement):
+            assert isinstance(call.func, ast.Attribute)
+            holder = dotted(call.func.value)
+            if call.func.attr == "zero_grad" and holder is not None and (holder == optimizer or self.s.e.inference.owners.get(optimizer) == holder):
+                return True
+        return False
+
+    # writing
+
+    def region(self, region: Region, indent: str) -> str:
+        """The function, and the call of its gradient."""
+        plan = self.current.plans[region]
+        e = self.s.e
+        inner = indent + "    "
+        outer, e.in_region = e.in_region, True
+        lines: list[str] = []
+        hoisted: list[str] = []
+        try:
+            for statement in region.again:
+                self.s.plain.add(statement)
+                text = self.s.statement(statement, inner)
+                if text:
+                    lines.append(shifted(text, self.s.source.indent(statement), inner))
+            if region.first <= region.last:
+                lines += self._body(region, indent, inner, hoisted)
+            backward = region.backwards[0]
+            loss = e.render(backward.loss)
+            if backward.call.args and backward.call.args[0] is not backward.loss:
+                loss = f"({loss} * {e.atom(backward.call.args[0])}).sum()"
+            if backward.scaler is not None and len(region.backwards) == 1:
+                loss = f"{e.render(backward.scaler)}.scale({loss})"
+        finally:
+            e.in_region = outer
+        if region.again:
+            e._line = backward.statement.lineno
+            again = "; ".join(self.s.source.segment(s).split("\n")[0] for s in region.again)
+            e.note("MSP606", again, "computed a second time", "", "warning", "backward")
+        head = [f"global {', '.join(plan.shared)}"] if plan.shared and e.function is None else [f"nonlocal {', '.join(plan.shared)}"] if False else []
+        given = [n for n in plan.given if n not in plan.shared]
+        received = plan.loss
+        if backward.scaler is not None and len(region.backwards) == 1:
+            received, given = "_", list(dict.fromkeys([*([plan.loss] if plan.loss != "_" and plan.loss in self._made(region) else []), *given]))
+        arguments = ", ".join(f"{n}={n}" for n in plan.arguments)
+        result = ", ".join([loss, *given])
+        lines = [*head, *lines, f"return {result}"]
+        definition = f"def {plan.name}({arguments}):\n" + "\n".join(f"{inner}{line}" for line in lines)
+        e.change(backward.statement, "MSP604", f"value_and_grad({plan.name})", "torch.Tensor.backward")
+        text = "".join(f"{line}\n{indent}" for line in hoisted) + definition + f"\n\n{indent}" + self._call(region, plan, received, given, indent)
+        if backward.statement in region.block and region.first > region.last:  # nothing stands before the backward: it was the region's own statement
+            rest = None if plan.direct else self.backward(backward.statement)
+            text += f"\n{indent}{rest}" if rest else ""
+        return text
+
+    def _made(self, region: Region) -> set[str]:
+        return {n for s in region.body for n in targets(s)}
+
+    def _body(self, region: Region, indent: str, inner: str, hoisted: list[str]) -> list[str]:
+        """The region's statements with what stands between them, moved in by one level."""
+        kept: list[ast.stmt] = []
+        for statement in region.body:
+            if self.left_out(statement):
+                continue
+            if self._is_zero_grad(statement):
+                hoisted.append(self.s.statement(statement, indent) or "")
+                continue
+            kept.append(statement)
+        lines: list[str] = []
+        position = None
+        for statement in kept:
+            start, end = self.s.source.span(statement)
+            if position is not None:
+                gap = self.s.source.between(position, start)
+                blank = gap.count("\n") > 1 and not gap.strip()
+                lines += [""] if blank else []
+                tail = gap.split("\n")[0].strip()
+                if tail.startswith("#") and lines:
+                    lines[-1] += f"  {tail}"
+                lines += [line.strip() for line in gap.split("\n")[1:] if line.strip().startswith("#")]
+            self.s.plain.add(statement)
+            text = self.s.statement(statement, indent)
+            if text:
+                lines.append(shifted(text, indent, inner))
+            position = end
+        return lines
+
+    def _is_zero_grad(self, statement: ast.stmt) -> bool:
+        return any(isinstance(c.func, ast.Attribute) and c.func.attr == "zero_grad" for c in self._calls(statement))
+
+    def _call(self, region: Region, plan: Plan, received: str, given: list[str], indent: str) -> str:
+        ms = self.s.e.needs.name("ms")
+        if given:
+            taken = f"({', '.join([received, *given])}), {plan.gradients} = {ms}.value_and_grad({plan.name}, None, {plan.weights}, has_aux=True)()"
+            without = f"{', '.join([received, *given])} = {plan.name}()"
+        else:
+            taken = f"{received}, {plan.gradients} = {ms}.value_and_grad({plan.name}, None, {plan.weights})()"
+            without = f"{received} = {plan.name}()"
+        if region.test is None:
+            return taken
+        test = self.s.e.render(region.test)
+        return f"if {test}:\n{indent}    {taken}\n{indent}else:\n{indent}    {without}"
+
+    def backward(self, node: ast.stmt) -> str | None:
+        """What stands in the place of a ``backward()``: the gradients go to the parameters."""
+        if node in self.current.dropped:
+            return None
+        region = self.s.backwards[node]
+        plan = self.current.plans[region]
+        backward = next(b for b in region.backwards if b.statement is node)
+        gradients = plan.gradients
+        if backward.scaler is not None and len(region.backwards) > 1:
+            gradients = f"[{self.s.e.render(backward.scaler)}.scale(g) for g in {gradients}]"
+        if self.parallel:
+            gradients = f"{self.s.e.needs.name('reduce_gradients')}({plan.weights}, {gradients})"
+        return f"{self.s.e.needs.name('accumulate')}({plan.weights}, {gradients})"
+
+    def left_out(self, node: ast.stmt) -> bool:
+        return node in self.current.dropped
+
+    def replaced(self, node: ast.stmt) -> str | None:
+        """``optimizer.step()`` that became a call with the gradients."""
+        optimizer = self.current.replaced.get(node)
+        if optimizer is None:
+            return None
+        plan = next(p for p in self.current.plans.values() if p.direct == optimizer and self._follows(p, node))
+        gradients = plan.gradients
+        if self.parallel:
+            gradients = f"{self.s.e.needs.name('reduce_gradients')}({plan.weights}, {gradients})"
+        return f"{optimizer}({gradients})"
+
+    def _follows(self, plan: Plan, node: ast.stmt) -> bool:
+        region = next(r for r, p in self.current.plans.items() if p is plan)
+        block = list(region.block)
+        index = next((i for i, s in enumerate(block) if s is region.backwards[0].statement), None)
+        return index is not None and index + 1 < len(block) and block[index + 1] is node
+
+
+def _events(node: ast.AST) -> list[tuple[str, bool]]:
+    """(name, read) in the order of evaluation, as far as it matters: values before targets."""
+    found: list[tuple[str, bool]] = []
+    if isinstance(node, (ast.FunctionDef, ast.Lambda, ast.ClassDef)):
+        return found
+    if isinstance(node, ast.Name):
+        return [(node.id, not isinstance(node.ctx, ast.Store))]
+    children: list[Any] = list(ast.iter_child_nodes(node))
+    if isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
+        children.sort(key=lambda c: isinstance(getattr(c, "ctx", None), ast.Store))
+    elif isinstance(node, ast.AugAssign):
+        name = dotted(node.target)
+        return [*([(name, True)] if name and "." not in name else []), *_events(node.value), *_events(node.target)]
+    elif isinstance(node, (ast.For, ast.comprehension)):
+        children.sort(key=lambda c: c is not node.iter)
+    elif isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)):
+        bound = {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+        inner = [event for child in [*node.generators, *(c for c in children if not isinstance(c, ast.comprehension))] for event in _events(child)]
+        return [(name, load) for name, load in inner if name not in bound]
+    for child in children:
+        found += _events(child)
+    return found
+
+
+__all__ = ["Backward", "Steps", "backward_of"]

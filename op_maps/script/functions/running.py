@@ -1,0 +1,270 @@
+"""What a training script does around the model: checkpoints, devices, processes, event files."""
+
+import os
+import pickle
+import time
+
+import mindspore as ms
+import numpy as np
+from mindspore import Parameter, Tensor, nn, ops
+from mindspore.communication import get_group_size, get_rank, init
+
+
+class _Array:
+    """A tensor inside a saved file."""
+
+    def __init__(self, array):
+        self.array = array
+
+
+def _packed(item):
+    if isinstance(item, Tensor):
+        return _Array(item.asnumpy())
+    if isinstance(item, dict):
+        return type(item)((key, _packed(value)) for key, value in item.items())
+    if type(item) in (list, tuple):
+        return type(item)(map(_packed, item))
+    return item
+
+
+def _unpacked(item):
+    if isinstance(item, _Array):
+        return Tensor(item.array)
+    if isinstance(item, dict):
+        return type(item)((key, _unpacked(value)) for key, value in item.items())
+    if type(item) in (list, tuple):
+        return type(item)(map(_unpacked, item))
+    return item
+
+
+def save(obj, f, **kwargs):
+    """Write nested containers of tensors and plain values, whole or not at all."""
+    if hasattr(f, "write"):
+        pickle.dump(_packed(obj), f)
+        return
+    waiting = f"{os.fspath(f)}.{os.getpid()}"
+    with open(waiting, "wb") as stream:
+        pickle.dump(_packed(obj), stream)
+    os.replace(waiting, f)
+
+
+def load(f, map_location=None, weights_only=None, **kwargs):
+    """Read what ``save`` wrote. Like any pickle: only files that you trust."""
+    if hasattr(f, "read"):
+        return _unpacked(pickle.load(f))
+    with open(f, "rb") as stream:
+        head = stream.read(4)
+        if head[:2] == b"PK":
+            raise ValueError(f"{f} was written by torch: convert it with `ms-port weights`, which needs the port of its model")
+        stream.seek(0)
+        return _unpacked(pickle.load(stream))
+
+
+class Device(str):
+    """A device as torch names it. MindSpore computes on the one that ``ms.set_device`` sets."""
+
+    def __new__(cls, name="cpu", index=None):
+        name = "cuda" if isinstance(name, int) else str(name)
+        return super().__new__(cls, name if index is None else f"{name}:{index}")
+
+    @property
+    def type(self):
+        return self.partition(":")[0]
+
+    @property
+    def index(self):
+        number = self.partition(":")[2]
+        return int(number) if number else None
+
+
+def device_count():
+    """Accelerators that this process sees."""
+    return 0 if ms.get_context("device_target") == "CPU" else 1
+
+
+def distributed():
+    """Whether a launcher started several processes."""
+    return int(os.environ.get("WORLD_SIZE") or os.environ.get("RANK_SIZE") or os.environ.get("MS_WORKER_NUM") or 1) > 1
+
+
+def initialized():
+    return ms.communication.GlobalComm.INITED
+
+
+def init_process_group(*args, **kwargs):
+    """Join the processes that ``msrun`` started; alone there is nothing to join."""
+    if distributed() and not initialized():
+        init()
+        ms.set_auto_parallel_context(parallel_mode=ms.ParallelMode.DATA_PARALLEL, gradients_mean=True)
+
+
+def world_size(*args):
+    return get_group_size() if initialized() else 1
+
+
+def process_rank(*args):
+    return get_rank() if initialized() else 0
+
+
+def barrier(*args, **kwargs):
+    if initialized():
+        ops.AllReduce()(Tensor(np.zeros(1, np.float32)))
+
+
+def all_reduce(tensor, op="sum", group=None, async_op=False):
+    """Reduce over the processes in place."""
+    if initialized():
+        kind = {"sum": ops.ReduceOp.SUM, "mean": ops.ReduceOp.SUM, "max": ops.ReduceOp.MAX, "min": ops.ReduceOp.MIN}[op]
+        total = ops.AllReduce(kind)(tensor)
+        tensor.assign_value(total / world_size() if op == "mean" else total)
+
+
+def spawn(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"):
+    """Run as the process that the launcher made this one: `msrun --worker_num=N train.py` starts N of them."""
+    return fn(int(os.environ.get("RANK_ID") or os.environ.get("RANK") or 0), *args)
+
+
+class DistributedDataParallel(nn.Cell):
+    """A model whose gradients are averaged over the processes (`reduce_gradients`)."""
+
+    def __init__(self, module, *args, **kwargs):
+        super().__init__(auto_prefix=False)
+        self.module = module
+        self.set_train(module.training)
+        for parameter in module.get_parameters():
+            parameter.reduced = True
+        if initialized():
+            for parameter in module.get_parameters():
+                parameter.set_data(ops.Broadcast(0)((parameter + 0,))[0])
+
+    def construct(self, *args, **kwargs):
+        return self.module(*args, **kwargs)
+
+
+def reduce_gradients(parameters, gradients):
+    """Average the gradients of data-parallel parameters over the processes."""
+    if not initialized() or world_size() == 1:
+        return gradients
+    reduce = ops.AllReduce()
+    return tuple(reduce(g) / world_size() if getattr(p, "reduced", False) else g for p, g in zip(parameters, gradients))
+
+
+class SummaryWriter:
+    """Scalars to event files that TensorBoard reads (by the package `tensorboard`)."""
+
+    def __init__(self, log_dir=None, comment="", purge_step=None, max_queue=10, flush_secs=120, filename_suffix=""):
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+        self.log_dir = log_dir or os.path.join("runs", time.strftime("%b%d_%H-%M-%S") + comment)
+        self.writer = EventFileWriter(str(self.log_dir), max_queue, flush_secs, filename_suffix)
+
+    def add_scalar(self, tag, scalar_value, global_step=None, walltime=None, **kwargs):
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        summary = Summary(value=[Summary.Value(tag=tag, simple_value=float(scalar_value))])
+        event = Event(wall_time=walltime or time.time(), step=None if global_step is None else int(global_step), summary=summary)
+        self.writer.add_event(event)
+
+    def add_scalars(self, main_tag, tag_scalar_dict, global_step=None, walltime=None):
+        for tag, value in tag_scalar_dict.items():
+            self.add_scalar(f"{main_tag}/{tag}", value, global_step, walltime)
+
+    def _left_out(self, *args, **kwargs):
+        """Images, graphs and histograms have no MindSpore form here; scalars are written."""
+
+    add_image = add_images = add_figure = add_graph = add_histogram = add_text = add_hparams = add_embedding = _left_out
+
+    def flush(self):
+        self.writer.flush()
+
+    def close(self):
+        self.writer.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.close()
+
+
+def unsupported(what):
+    """Stands where no MindSpore form was found: raises when it is reached."""
+    raise NotImplementedError(what)
+
+
+def assign(tensor, value):
+    """Write into a tensor or parameter, as torch's in-place methods do; returns it."""
+    value = value if isinstance(value, Tensor) else Tensor(value, tensor.dtype)
+    value = value.astype(tensor.dtype) if value.dtype != tensor.dtype else value
+    value = value.broadcast_to(tensor.shape) if value.shape != tensor.shape else value
+    if isinstance(tensor, Parameter):
+        ops.assign(tensor, value)
+    else:
+        tensor[...] = value
+    return tensor
+
+
+class DataParallel(nn.Cell):
+    """A model under the name ``module``: one process computes on one device, so that there is nothing to split."""
+
+    def __init__(self, module, *args, **kwargs):
+        super().__init__(auto_prefix=False)
+        self.module = module
+        self.set_train(module.training)
+
+    def construct(self, *args, **kwargs):
+        return self.module(*args, **kwargs)
+
+
+def as_tensor(data, dtype=None):
+    """A tensor of numbers, arrays or tensors, or an empty one of a size; float64 arrays stay float64."""
+    if isinstance(data, (list, tuple)) and data and isinstance(data[0], Tensor):
+        data = np.stack([item.asnumpy() for item in data])
+    if isinstance(data, Tensor):
+        return data if dtype is None else data.astype(dtype)
+    if isinstance(data, (bool, int, float, list, tuple)) and dtype is None:
+        array = np.asarray(data)
+        return Tensor(array.astype(np.float32) if array.dtype == np.float64 else array)
+    return Tensor(np.asarray(data)) if dtype is None else Tensor(np.asarray(data), dtype)
+
+
+def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="right"):
+    """Stack sequences of differing length, padded to the longest."""
+    arrays = [item.asnumpy() if isinstance(item, Tensor) else np.asarray(item) for item in sequences]
+    longest = max(len(item) for item in arrays)
+    out = np.full((len(arrays), longest, *arrays[0].shape[1:]), padding_value, arrays[0].dtype)
+    for row, item in zip(out, arrays):
+        row[longest - len(item) :] = item if padding_side == "left" else row[longest - len(item) :]
+        if padding_side != "left":
+            row[: len(item)] = item
+    return Tensor(out if batch_first else out.swapaxes(0, 1).copy())
+
+
+def make_grid(tensor, nrow=8, padding=2, normalize=False, value_range=None, scale_each=False, pad_value=0.0):
+    """Images (N, C, H, W) side by side as one image (C, H, W)."""
+    images = np.stack([t.asnumpy() for t in tensor]) if isinstance(tensor, (list, tuple)) else tensor.asnumpy()
+    images = np.repeat(images, 3, 1) if images.shape[1] == 1 else images
+    if normalize:
+        low, high = value_range if value_range is not None else (images.min(), images.max())
+        images = (np.clip(images, low, high) - low) / max(high - low, 1e-5)
+    columns = min(nrow, len(images))
+    rows = -(-len(images) // columns)
+    height, width = images.shape[2] + padding, images.shape[3] + padding
+    grid = np.full((images.shape[1], height * rows + padding, width * columns + padding), pad_value, images.dtype)
+    for index, image in enumerate(images):
+        top, left = index // columns * height + padding, index % columns * width + padding
+        grid[:, top : top + image.shape[1], left : left + image.shape[2]] = image
+    return Tensor(grid)
+
+
+def save_image(tensor, fp, format=None, **kwargs):
+    """Write images to a picture file."""
+    from PIL import Image
+
+    grid = make_grid(tensor if len(tensor.shape) == 4 else tensor.expand_dims(0), **kwargs).asnumpy()
+    Image.fromarray(np.clip(grid * 255 + 0.5, 0, 255).transpose(1, 2, 0).astype(np.uint8)).save(fp, format=format)
+
+
+def parameters_to_vector(parameters):
+    return ops.cat([p.reshape(-1) for p in parameters])
