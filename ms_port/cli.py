@@ -15,6 +15,7 @@ from rich.markdown import Markdown
 from rich.markup import escape
 
 from ms_port import __version__
+from ms_port.cli_scripts import register
 from ms_port.errors import BadInput, one_line
 
 DONE, FLAGGED, BAD_INPUT, UNEQUAL, INTERNAL = range(5)
@@ -223,6 +224,9 @@ def demo(out: Annotated[Path, typer.Option("--out", "-o", help="Where to write."
     with _Progress(False) as progress:
         code = run_demo(out, progress, _out)
     raise typer.Exit(code)
+
+
+register(app)
 
 
 class _Progress:

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from ms_port.ir.values import DType
+from ms_port.ir.values import DType, Literal, TensorValue, Value
 from ms_port.opmap import RANDOM_NAME, Argument, Call, NoLowering, OpMap
 from ms_port.script import methods
 from ms_port.script.kinds import Inference, Kind, is_module, is_tensor
@@ -144,7 +144,7 @@ class Expressions:
         for value in node.values:
             if isinstance(value, ast.FormattedValue):
                 text = self.detached(value.value)
-                numeric = value.format_spec is not None and re.search(r"[defg%]$", ast.unparse(value.format_spec).strip("f'\""))
+                numeric = _numeric(value.format_spec)
                 if numeric and is_tensor(self.inference.of(value.value)):
                     text = f"float({text})"
                 if text != ast.unparse(value.value):
@@ -245,6 +245,9 @@ class Expressions:
         if name in table.identity:
             self.change(node, "MSP603", "", name)
             return "(lambda function: function)"
+        if name in table.contexts:
+            self.note("MSP605" if "autocast" in name else "MSP603", self.source.segment(node) if self.source is self.module.source else name, "left out: float32" if "autocast" in name else "", "", "warning" if "autocast" in name else "info", name)
+            return f"{self.needs.name('nullcontext')}()"
         special = methods.SPECIAL.get(name)
         if special is not None:
             return special(self, node)
@@ -327,12 +330,35 @@ class Expressions:
     def lower(
         self, name: str, args: Sequence[ast.expr], keywords: Sequence[tuple[str | None, ast.expr]], receiver: str | None
     ) -> str:
-        """The MindSpore text of a call by its row. Raises NoLowering."""
-        filled = Placeholders(self)
+        """The MindSpore text of a call by its row. Raises NoLowering.
+
+        Where the row looks at values that the source doesn't tell, ordinary ones are assumed (several, which must all
+        give the same text: a value is never written that the source does not hold).
+        """
         if any(key is None for key, _ in keywords):
             raise NoLowering(name, "arguments are passed by **")
+        try:
+            return self._lower(name, args, keywords, receiver, None)
+        except NoLowering as error:
+            if "known" not in str(error) and "one tuple" not in str(error):
+                raise
+            for world in ASSUMED:
+                texts = set()
+                try:
+                    for number in (0, 1):
+                        texts.add(self._lower(name, args, keywords, receiver, (world, number)))
+                except NoLowering:
+                    continue
+                if len(texts) == 1:
+                    return texts.pop()
+            raise error from None
+
+    def _lower(
+        self, name: str, args: Sequence[ast.expr], keywords: Sequence[tuple[str | None, ast.expr]], receiver: str | None, assumed: tuple[str, int] | None
+    ) -> str:
+        filled = Placeholders(self, assumed)
         named = tuple((str(key), filled.argument(value)) for key, value in keywords)
-        call = Call(name, tuple(map(filled.argument, args)), named, None if receiver is None else filled.text(receiver))
+        call = Call(name, tuple(map(filled.argument, args)), named, None if receiver is None else filled.receiver(receiver))
         lowering = self.op_map.lower(call)
         tree = self.needs.localized(lowering.expression, filled.texts.keys())
         if lowering.random:
@@ -363,12 +389,36 @@ class Expressions:
         return f"{self.needs.name('unsupported')}({f'{rule}: {name}: {reason}'!r})"
 
 
+ASSUMED = ("int", "float")
+TENSORS = (TensorValue((5, 7), "float32"), TensorValue((3, 4, 5, 6), "float32"))
+
+
 class Placeholders:
     """Names that stand for rendered arguments while a row is filled."""
 
-    def __init__(self, expressions: Expressions) -> None:
-        self.expressions = expressions
+    def __init__(self, expressions: Expressions, assumed: tuple[str, int] | None = None) -> None:
+        self.expressions, self.assumed = expressions, assumed
         self.texts: dict[str, tuple[str, bool]] = {}
+
+    def receiver(self, text: str) -> Argument:
+        made = self.text(text)
+        return made if self.assumed is None else Argument(made.expression, (TENSORS[self.assumed[1]],))
+
+    def _assume(self, node: ast.expr, kind: Kind) -> tuple[Value, ...] | None:
+        """An ordinary value for an argument, by its kind and name."""
+        if self.assumed is None:
+            return None
+        world, number = self.assumed
+        if is_tensor(kind):
+            return (TENSORS[number],)
+        if kind == "dtype" or (isinstance(node, ast.Attribute) and node.attr == "dtype"):
+            return (DType(("float32", "float16")[number]),)
+        text = ast.unparse(node).lower()
+        if kind == "shape" or (kind is None and ("shape" in text or "size" in text and "kernel" not in text)) or (isinstance(kind, tuple) and kind[0] in ("list", "tuple")):
+            return (Literal(((5, 7), (3, 4, 6))[number]),)
+        if kind == "str":
+            return None
+        return (Literal({"int": (3, 5), "float": (0.3, 0.7)}[world][number]),)
 
     def text(self, text: str, atomic: bool = True) -> Argument:
         name = f"__argument_{len(self.texts)}__"
@@ -391,7 +441,7 @@ class Placeholders:
             last = name.rpartition(".")[2]
             plain = DTYPE_NAMES.get(last, last).rstrip("_")
             return Argument(made.expression, (DType(plain),))
-        return made
+        return Argument(made.expression, self._assume(node, kind))
 
     def fill(self, tree: ast.AST) -> str:
         """The lowered tree as text with the arguments' own text in it."""
@@ -406,6 +456,13 @@ class Placeholders:
         if isinstance(tree, ast.Name) and tree.id in self.texts:
             return self.texts[tree.id][0]
         return ast.unparse(tree)
+
+
+def _numeric(spec: ast.expr | None) -> bool:
+    """Whether a format is one of numbers (``.4f``), which a Tensor does not take."""
+    if not isinstance(spec, ast.JoinedStr) or not spec.values or not isinstance(spec.values[-1], ast.Constant):
+        return False
+    return re.search(r"[defgEG%]$", str(spec.values[-1].value)) is not None
 
 
 def _literal(node: ast.expr) -> bool:

@@ -21,6 +21,7 @@ ROOTS = {
     "vision": "from mindspore.dataset import vision{}",
     "transforms": "from mindspore.dataset import transforms{}",
     "partial": "from functools import partial{}",
+    "nullcontext": "from contextlib import nullcontext{}",
 }
 """Names that MindSpore source uses and how each is imported (``{}``: an alias)."""
 INITIALIZERS = frozenset(
@@ -62,7 +63,7 @@ class Needs:
     def _same(self, wanted: str) -> bool:
         """Whether the file's own import of that name is the one needed (``import numpy as np``)."""
         target = self.module.names.get(wanted)
-        return target is not None and target == {"np": "numpy", "math": "math", "partial": "functools.partial"}.get(wanted)
+        return target is not None and target == {"np": "numpy", "math": "math", "partial": "functools.partial", "nullcontext": "contextlib.nullcontext"}.get(wanted)
 
     def known(self, name: str) -> bool:
         return name in ROOTS or name in INITIALIZERS or name in self.parts

@@ -7,13 +7,13 @@ what stands between them; what they assign and is read elsewhere is given back b
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ms_port.script.kinds import Inference, is_module, is_tensor
 from ms_port.script.source import dotted
 
-CUTS = frozenset("detach item numpy tolist argmax eq ne gt lt ge le size dim numel long int bool".split())
+CUTS = frozenset("detach item numpy tolist argmax eq ne gt lt ge le size dim numel long int bool new_zeros new_ones new_full new_tensor new_empty zeros_like ones_like".split())
 """Methods behind which no gradient flows."""
 BLOCKS = ("body", "orelse", "finalbody")
 
@@ -106,9 +106,11 @@ def targets(statement: ast.AST) -> set[str]:
     return found - {""}
 
 
-def flows(node: ast.AST) -> Iterator[ast.AST]:
-    """Nodes through which a gradient can flow: not behind detach, item and their kind."""
+def flows(node: ast.AST, cuts: Callable[[ast.Call], bool] | None = None) -> Iterator[ast.AST]:
+    """Nodes through which a gradient can flow: not behind detach, item and their kind, nor behind what ``cuts`` names."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CUTS:
+        return
+    if isinstance(node, ast.Call) and cuts is not None and cuts(node):
         return
     if isinstance(node, (ast.Lambda, ast.FunctionDef)):
         yield node
@@ -120,10 +122,10 @@ def flows(node: ast.AST) -> Iterator[ast.AST]:
         return
     yield node
     if dotted(node) is not None and isinstance(node, ast.Attribute):
-        yield from flows(node.value)
+        yield from flows(node.value, cuts)
         return
     for child in ast.iter_child_nodes(node):
-        yield from flows(child)
+        yield from flows(child, cuts)
 
 
 class Finder:
@@ -216,7 +218,7 @@ class Finder:
 
     def carries(self, value: ast.AST, carry: dict[str, bool]) -> bool:
         """Whether an expression depends on parameters."""
-        for node in flows(value):
+        for node in flows(value, self._cuts):
             if isinstance(node, ast.Call) and self._through(node):
                 return True
             if isinstance(node, (ast.Name, ast.Attribute)):
@@ -227,13 +229,21 @@ class Finder:
                     return True
         return False
 
+    def _cuts(self, node: ast.Call) -> bool:
+        """Whether a function of the project gives back detached values (``repackage_hidden``)."""
+        kind = self.inference.of(node.func)
+        if not (isinstance(kind, tuple) and kind[0] == "func"):
+            return False
+        text = ast.unparse(kind[1].node)
+        return ("detach(" in text or ".data" in text or ".item()" in text) and not _computes(kind[1].node, self.inference, set())
+
     def _through(self, node: ast.Call) -> bool:
         """Whether a call may run a model: a module, a function of the project, something unknown on tensors."""
         kind = self.inference.of(node.func)
         if is_module(kind):
             return not (isinstance(kind, tuple) and kind[0] == "layer" and _plain_layer(str(kind[1])))
         if isinstance(kind, tuple) and kind[0] == "func":
-            return _computes(kind[1].node, self.inference, set())
+            return _returns(kind[1].node) and _computes(kind[1].node, self.inference, set())
         if isinstance(kind, tuple) and kind[0] == "inst":
             return True
         if isinstance(node.func, ast.Attribute) and is_module(self.inference.of(node.func.value)):
@@ -329,7 +339,7 @@ class Finder:
     def _reads(self, node: ast.AST) -> set[str]:
         """Dotted names through which a gradient may come into a node."""
         found: set[str] = set()
-        for inner in flows(node):
+        for inner in flows(node, self._cuts):
             if isinstance(inner, (ast.Name, ast.Attribute)) and isinstance(inner.ctx, ast.Load):
                 found.add(dotted(inner) or "")
             elif isinstance(inner, ast.AugAssign):
@@ -370,6 +380,15 @@ def _computes(node: ast.AST, inference: Inference, seen: set[ast.AST]) -> bool:
             if isinstance(kind, tuple) and kind[0] == "func" and _computes(kind[1].node, inference, seen):
                 return True
     return False
+
+
+def _returns(node: ast.AST) -> bool:
+    """Whether a function gives back something through which a gradient can flow."""
+    if isinstance(node, ast.Lambda):
+        return True
+    values = [n.value for n in _own(node) if isinstance(n, ast.Return) and n.value is not None] if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) else []
+    inner = [n.value for child in ast.iter_child_nodes(node) for n in _own(child) if isinstance(n, ast.Return) and n.value is not None]
+    return any(isinstance(part, (ast.Name, ast.Attribute, ast.Call)) for value in [*values, *inner] for part in flows(value))
 
 
 def _builtin(func: ast.expr) -> bool:

@@ -65,13 +65,22 @@ class Statements:
             region = self.starts.get(statement)
             if region is not None and statement not in self.plain and region.block is not None and any(s is statement for s in body):
                 last = index if region.last < region.first else index + region.last - region.first
-                text: str | None = self.steps.region(region, indent)
-                index, position = last + 1, self.source.span(body[last])[1]
+                position = self.source.span(body[last])[1]
+                tail = self.source.between(position, self._line_end(position))
+                comment = tail.strip() if tail.strip().startswith("#") and region.last >= region.first else ""
+                text: str | None = self.steps.region(region, indent, comment)
+                index, position = last + 1, self._line_end(position) if comment else position
             else:
                 text = self.statement(statement, indent)
                 index, position = index + 1, self.source.span(statement)[1]
+                if text is None and self.source.between(position, self._line_end(position)).strip().startswith("#") and index < len(body):
+                    position = self._line_end(position)  # the comment was about what is gone
             pieces.append((gap, text if text is not None else ""))
         return self._joined(pieces, indent, inline)
+
+    def _line_end(self, position: int) -> int:
+        end = self.source.data.find(b"\n", position)
+        return len(self.source.data) if end < 0 else end
 
     def _joined(self, pieces: list[tuple[str, str]], indent: str, inline: bool) -> str:
         kept = [(gap, text) for gap, text in pieces if text]

@@ -162,9 +162,9 @@ class Steps:
                 first.setdefault(name, load)
             stored = {n for n in targets(statement) if "." not in n}
             made |= stored
-            if not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.FunctionDef)):
+            if not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.FunctionDef, ast.With)):
                 conditional |= stored
-        before = {n for s in self.current.body if s not in region.body for n in self._before(s, region)}
+        before = {n for s in statements(self.current.body) if s not in region.body for n in self._before(s, region)}
         shared = {n for s in self.current.body for node in ast.walk(s) if isinstance(node, (ast.Global, ast.Nonlocal)) for n in node.names}
         names = [n for n in sorted(made) if n not in shared and (first.get(n, False) or (n in conditional and n in before and not first.get(n, True)))]
         plainly = {n.id for s in [*region.again, *region.body] for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
@@ -173,6 +173,8 @@ class Steps:
     def _before(self, statement: ast.stmt, region: Region) -> set[str]:
         """Names that certainly have a value before the region: assigned in front of it."""
         start = region.block[region.first].lineno if region.first <= region.last else region.backwards[0].statement.lineno
+        if isinstance(statement, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
+            return set()
         return {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n.lineno < start} | {n.arg for n in ast.walk(statement) if isinstance(n, ast.arg)}
 
     def _direct(self, region: Region, optimizers: list[str]) -> str | None:
@@ -221,8 +223,8 @@ class Steps:
 
     # writing
 
-    def region(self, region: Region, indent: str) -> str:
-        """The function, and the call of its gradient."""
+    def region(self, region: Region, indent: str, tail: str = "") -> str:
+        """The function, and the call of its gradient. ``tail`` is a comment behind the last statement."""
         plan = self.current.plans[region]
         e = self.s.e
         inner = indent + "    "
@@ -237,6 +239,8 @@ class Steps:
                     lines.append(shifted(text, self.s.source.indent(statement), inner))
             if region.first <= region.last:
                 lines += self._body(region, indent, inner, hoisted)
+                if tail and lines:
+                    lines[-1] += f"  {tail}"
             backward = region.backwards[0]
             loss = e.render(backward.loss)
             if backward.call.args and backward.call.args[0] is not backward.loss:

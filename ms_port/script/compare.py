@@ -1,0 +1,103 @@
+"""``--compare``: the torch script and the migrated one, run side by side from the same weights, batches and draws."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+_NUMBER = re.compile(r"(?<![A-Za-z_0-9])[-+]?(?:\d+\.\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|\d+(?:[eE][-+]?\d+)?|inf|nan)(?![A-Za-z_0-9]*\()")
+_TIMES = re.compile(r"(time|sec|elapsed|/s|it/s|speed|throughput|eta|ms\b|duration|batch/s)", re.I)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What both runs printed, and how far their numbers are apart."""
+
+    status: str
+    """``equal``, ``not equal``, ``torch failed`` or ``mindspore failed``."""
+    reason: str
+    compared: int
+    """Numbers compared."""
+    worst: float
+    torch: str
+    mindspore: str
+
+
+def compare(source: Path, out: Path, entry: Path, arguments: str, timeout: float = 600.0) -> Comparison:
+    """Run ``entry`` (relative to IN and OUT) on both sides on CPU."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        sides = {"torch": source, "mindspore": out}
+        printed: dict[str, str] = {}
+        for side, project in sides.items():
+            place = folder / side
+            if project.is_dir():
+                shutil.copytree(project, place, ignore=shutil.ignore_patterns("__pycache__", ".git", "report"), symlinks=True)
+            else:
+                place.mkdir()
+                shutil.copy2(project, place / project.name)
+            code, text = _run(side, folder, place / entry, arguments, timeout)
+            if code:
+                tail = "\n".join(text.strip().splitlines()[-12:])
+                return Comparison(f"{side} failed", f"exit code {code}: {tail}", 0, 0.0, printed.get("torch", text), text if side == "mindspore" else "")
+            printed[side] = text
+        return judge(printed["torch"], printed["mindspore"])
+
+
+def _run(side: str, folder: Path, script: Path, arguments: str, timeout: float) -> tuple[int, str]:
+    environment = {
+        **os.environ,
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "GLOG_v": "3",
+        "CUDA_VISIBLE_DEVICES": "",
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH")])),
+    }
+    command = [sys.executable, "-W", "ignore", "-m", f"ms_port.script.replay_{side}", str(folder), str(script), *shlex.split(arguments)]
+    try:
+        done = subprocess.run(command, cwd=script.parent, env=environment, capture_output=True, text=True, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        return 124, f"no end within {timeout:.0f} s"
+    return done.returncode, done.stdout if done.returncode == 0 else done.stdout + done.stderr
+
+
+def judge(torch: str, mindspore: str) -> Comparison:
+    """Line by line: the words must be equal, the numbers within rounding; lines about time are not compared."""
+    left, right = _lines(torch), _lines(mindspore)
+    worst, compared = 0.0, 0
+    for number, (one, other) in enumerate(zip(left, right, strict=False), 1):
+        if _TIMES.search(one) and _TIMES.search(other):
+            continue
+        if _NUMBER.sub("#", one) != _NUMBER.sub("#", other):
+            return Comparison("not equal", f"line {number}: {one!r} became {other!r}", compared, worst, torch, mindspore)
+        for a, b in zip(_NUMBER.findall(one), _NUMBER.findall(other), strict=True):
+            compared += 1
+            distance = _distance(a, b)
+            worst = max(worst, distance)
+            if distance > 1:
+                return Comparison("not equal", f"line {number}: {a} became {b} in {other!r}", compared, worst, torch, mindspore)
+    if len(left) != len(right):
+        return Comparison("not equal", f"{len(left)} lines became {len(right)}", compared, worst, torch, mindspore)
+    if not compared:
+        return Comparison("not equal", "nothing was printed that could be compared", 0, 0.0, torch, mindspore)
+    return Comparison("equal", "", compared, worst, torch, mindspore)
+
+
+def _lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.replace("\r", "\n").splitlines() if line.strip()]
+
+
+def _distance(one: str, other: str) -> float:
+    """1 is the limit: one part in a thousand of the value, or one unit of the last printed place (ten of them for long numbers)."""
+    a, b = float(one), float(other)
+    if a == b or (a != a and b != b):
+        return 0.0
+    digits = len(one.partition(".")[2]) if "e" not in one.lower() else 0
+    limit = max(1e-3 * abs(a), 1.01 * 10.0**-digits if digits else 0.0)
+    return abs(a - b) / limit if limit else float("inf")

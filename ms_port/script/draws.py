@@ -1,0 +1,42 @@
+"""Random numbers by call: the same sequence of draws gives the same numbers on both sides of ``--compare``."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Draws:
+    """One counter a kind of draw; a draw depends on nothing but its number and shape."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = str(root.resolve())
+        self.counts: Counter[str] = Counter()
+
+    def from_script(self, depth: int = 2) -> bool:
+        """Whether the function that asks was called by a file of the script's folder."""
+        frame = sys._getframe(depth)
+        return frame.f_code.co_filename.startswith(self.root)
+
+    def _generator(self, kind: str) -> np.random.Generator:
+        self.counts[kind] += 1
+        return np.random.default_rng([self.counts[kind], sum(kind.encode())])
+
+    def normal(self, shape: tuple[int, ...]) -> NDArray[Any]:
+        return np.asarray(self._generator("normal").standard_normal(shape), np.float32)
+
+    def uniform(self, shape: tuple[int, ...]) -> NDArray[Any]:
+        return np.asarray(self._generator("uniform").random(shape), np.float32)
+
+    def mask(self, shape: tuple[int, ...], p: float) -> NDArray[Any]:
+        """What dropout multiplies with."""
+        kept = self._generator("dropout").random(shape) >= p
+        return np.asarray(kept / (1 - p) if p < 1 else kept * 0, np.float32)
+
+    def permutation(self, count: int) -> list[int]:
+        return [int(i) for i in self._generator("order").permutation(count)]
