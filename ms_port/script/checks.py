@@ -17,9 +17,21 @@ FRAMEWORKS = {
     "pytorch_lightning": "Lightning", "lightning": "Lightning", "deepspeed": "DeepSpeed", "torch.distributed.fsdp": "FSDP", "peft": "PEFT", "torchmetrics": "torchmetrics",
     "ignite": "Ignite", "fairseq": "fairseq", "mmengine": "MMEngine", "mmcv": "MMCV", "megatron": "Megatron",
 }  # fmt: skip
-VERSIONS = (("torch.compile", "2.0"), ("torch.func", "2.0"), ("torch.nn.functional.scaled_dot_product_attention", "2.0"), ("torch.amp.GradScaler", "2.3"), ("torch.nn.RMSNorm", "2.4"), ("torch.nn.attention", "2.3"), ("torch.inference_mode", "1.9"), ("torch.amp", "1.10"), ("torch.cuda.amp", "1.6"))
+VERSIONS = (
+    ("torch.compile", "2.0"),
+    ("torch.func", "2.0"),
+    ("torch.nn.functional.scaled_dot_product_attention", "2.0"),
+    ("torch.amp.GradScaler", "2.3"),
+    ("torch.nn.RMSNorm", "2.4"),
+    ("torch.nn.attention", "2.3"),
+    ("torch.inference_mode", "1.9"),
+    ("torch.amp", "1.10"),
+    ("torch.cuda.amp", "1.6"),
+)
 GROUP_CALLS = ("init_process_group", "init_distributed_mode", "setup_distributed")
-COLLECTIVES = frozenset("barrier all_reduce all_gather broadcast reduce gather scatter all_to_all reduce_scatter all_gather_object broadcast_object_list".split())
+COLLECTIVES = frozenset(
+    "barrier all_reduce all_gather broadcast reduce gather scatter all_to_all reduce_scatter all_gather_object broadcast_object_list".split()
+)
 DATA_CLASSES = ("DataLoader", "ImageFolder", "MNIST", "CIFAR10")
 _PATH = re.compile(r"^(/(?:home|root|data|mnt|datasets?|data\d|work|raid|nfs|share|opt|Users)/|~/|[A-Za-z]:\\\\)")
 _URL = re.compile(r"^https?://\S+\.(?:pth|pt|zip|tar|gz|tgz|bin|safetensors|json|txt|npz)")
@@ -99,7 +111,9 @@ def _notebook(text: str) -> str:
     """The code cells of a notebook, without its magic lines."""
     try:
         cells = json.loads(text).get("cells", [])
-        lines = [line for cell in cells if cell.get("cell_type") == "code" for line in ["".join(cell.get("source", []))]]
+        lines = [
+            line for cell in cells if cell.get("cell_type") == "code" for line in ["".join(cell.get("source", []))]
+        ]
     except (ValueError, AttributeError, TypeError):
         return ""
     return "\n".join(re.sub(r"^\s*[%!].*$", "pass", line, flags=re.M) for line in lines)
@@ -112,7 +126,9 @@ def _shell(found: Check, text: str) -> None:
         if re.search(r"\s--gpus?(?:[-_]ids?)?[ =]", line):
             found.findings.append(("MSP615", number, line.strip()[:120]))
         if re.search(r"torchrun|torch\.distributed\.(?:launch|run)", line):
-            found.findings.append(("MSP803", number, f"launched by torchrun: msrun takes its place: {line.strip()[:90]}"))
+            found.findings.append(
+                ("MSP803", number, f"launched by torchrun: msrun takes its place: {line.strip()[:90]}")
+            )
         if re.search(r"\bnccl\b", line, re.I):
             found.findings.append(("MSP802", number, line.strip()[:120]))
 
@@ -148,7 +164,9 @@ class Checker:
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Import):
                 for alias in node.names:
-                    self.names[alias.asname or alias.name.split(".")[0]] = alias.name if alias.asname else alias.name.split(".")[0]
+                    self.names[alias.asname or alias.name.split(".")[0]] = (
+                        alias.name if alias.asname else alias.name.split(".")[0]
+                    )
                     self._framework(alias.name, node)
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 for alias in node.names:
@@ -161,7 +179,13 @@ class Checker:
         self.found.uses = dict(self.uses)
         for api, version in VERSIONS:
             if any(use == api or use.startswith(api + ".") for use in self.uses):
-                self.found.findings.append(("MSP616", next(lines[0] for use, lines in self.uses.items() if use == api or use.startswith(api + ".")), f"{api} needs torch {version}"))
+                self.found.findings.append(
+                    (
+                        "MSP616",
+                        next(lines[0] for use, lines in self.uses.items() if use == api or use.startswith(api + ".")),
+                        f"{api} needs torch {version}",
+                    )
+                )
                 break
 
     def _framework(self, name: str, node: ast.AST) -> None:
@@ -172,7 +196,14 @@ class Checker:
         if name.startswith(("amp_C", "apex")):
             self.add("MSP612", node, name)
             self.found.switches.append("apex")
-        if "cpp_extension" in name or name.split(".")[0] in ("triton", "cupy", "pycuda", "flash_attn", "xformers", "bitsandbytes"):
+        if "cpp_extension" in name or name.split(".")[0] in (
+            "triton",
+            "cupy",
+            "pycuda",
+            "flash_attn",
+            "xformers",
+            "bitsandbytes",
+        ):
             self.add("MSP613", node, name)
             self.found.switches.append("extension")
 
@@ -205,7 +236,9 @@ class Checker:
                 if place.forward:
                     self._condition(node.test, place)
                 text = _short(node.test)
-                return place.inside(one_rank=place.one_rank or bool(re.search(r"rank\b.*== *0|is_main|is_master|== *0.*rank", text)))
+                return place.inside(
+                    one_rank=place.one_rank or bool(re.search(r"rank\b.*== *0|is_main|is_master|== *0.*rank", text))
+                )
             case ast.Call():
                 self._call(node, place)
             case ast.Attribute():
@@ -257,9 +290,9 @@ class Checker:
             if node.attr == "data" and place.forward and isinstance(node.ctx, ast.Store):
                 self.add("MSP404", node, "a write into .data")
             return
-        root = node
+        root: ast.AST = node
         while isinstance(root, ast.Attribute):
-            root = root.value  # type: ignore[assignment]
+            root = root.value
         if isinstance(root, ast.Name) and root.id in self.names:
             self.uses[name].append(node.lineno)
             if name == "torch.channels_last":
@@ -301,21 +334,36 @@ class Checker:
     def _device(self, node: ast.Call, name: str, last: str) -> None:
         if isinstance(node.func, ast.Attribute) and last == "cuda" and not name.startswith("torch.cuda"):
             self.add("MSP614", node, f"{_short(node.func)}()")
-        if last == "requires_grad_" and self.optimizer_line and node.lineno > self.optimizer_line and node.args and isinstance(node.args[0], ast.Constant) and node.args[0].value is False:
+        if (
+            last == "requires_grad_"
+            and self.optimizer_line
+            and node.lineno > self.optimizer_line
+            and node.args
+            and isinstance(node.args[0], ast.Constant)
+            and node.args[0].value is False
+        ):
             self.add("MSP617", node, _short(node))
 
     def _parallel(self, node: ast.Call, name: str, last: str, place: Place) -> None:
         if last in GROUP_CALLS:
-            if any(isinstance(a, ast.Constant) and a.value == "nccl" for a in [*node.args, *(k.value for k in node.keywords)]):
+            if any(
+                isinstance(a, ast.Constant) and a.value == "nccl"
+                for a in [*node.args, *(k.value for k in node.keywords)]
+            ):
                 self.add("MSP801", node, _short(node))
             if self.made_first is not None:
                 self.add("MSP804", node, f"line {self.made_first} makes the model or the data before")
             for keyword in node.keywords:
                 if keyword.arg in ("rank", "world_size") and isinstance(keyword.value, ast.Constant):
-                    self.add("MSP803", node, f"{keyword.arg}={keyword.value.value}")
+                    self.add("MSP803", node, f"{keyword.arg}={keyword.value.value!r}")
         if last in COLLECTIVES and ("dist" in name or "distributed" in name) and place.one_rank:
             self.add("MSP805", node, _short(node))
-        if name == "torch.tensor" and node.args and isinstance(node.args[0], ast.IfExp) and "rank" in _short(node.args[0].test):
+        if (
+            name == "torch.tensor"
+            and node.args
+            and isinstance(node.args[0], ast.IfExp)
+            and "rank" in _short(node.args[0].test)
+        ):
             kinds = {type(getattr(part, "value", None)) for part in (node.args[0].body, node.args[0].orelse)}
             if len(kinds) > 1 and not any(k.arg == "dtype" for k in node.keywords):
                 self.add("MSP806", node, _short(node))
@@ -326,23 +374,38 @@ class Checker:
         if last == "DataLoader" and name.startswith("torch"):
             self.loader = True
             workers = next((k.value for k in node.keywords if k.arg == "num_workers"), None)
-            if workers is None or (isinstance(workers, ast.Constant) and not workers.value):
-                if not any(k.arg is None for k in node.keywords):
-                    self.add("MSP702", node, "num_workers is 0")
-            if not any(k.arg == "drop_last" for k in node.keywords) and any(k.arg == "shuffle" and getattr(k.value, "value", None) is True for k in node.keywords):
+            none = workers is None or (isinstance(workers, ast.Constant) and not workers.value)
+            if none and not any(k.arg is None for k in node.keywords):
+                self.add("MSP702", node, "num_workers is 0")
+            if not any(k.arg == "drop_last" for k in node.keywords) and any(
+                k.arg == "shuffle" and getattr(k.value, "value", None) is True for k in node.keywords
+            ):
                 self.add("MSP705", node, "the last batch is smaller (no drop_last)")
         if last in DATA_CLASSES and place.top:
             self.made_first = self.made_first or node.lineno
         if last == "pad_sequence":
             self.add("MSP705", node, "padding to the longest of a batch")
-        if place.dataset and place.function == "__getitem__" and (last in ("imread", "open", "load") and ("Image" in name or "cv2" in name or name in ("open", "numpy.load"))):
+        if (
+            place.dataset
+            and place.function == "__getitem__"
+            and (
+                last in ("imread", "open", "load")
+                and ("Image" in name or "cv2" in name or name in ("open", "numpy.load"))
+            )
+        ):
             self.add("MSP703", node, f"{name} for each sample")
-        if name in ("torch.hub.load", "torch.hub.load_state_dict_from_url", "torch.utils.model_zoo.load_url") or any(k.arg == "download" and getattr(k.value, "value", None) is True for k in node.keywords):
+        if name in ("torch.hub.load", "torch.hub.load_state_dict_from_url", "torch.utils.model_zoo.load_url") or any(
+            k.arg == "download" and getattr(k.value, "value", None) is True for k in node.keywords
+        ):
             self.add("MSP704", node, f"downloads: {_short(node)}")
 
     def _option(self, node: ast.Call) -> None:
         for argument in node.args:
-            if isinstance(argument, ast.Constant) and isinstance(argument.value, str) and _GPU_OPTION.match(argument.value):
+            if (
+                isinstance(argument, ast.Constant)
+                and isinstance(argument.value, str)
+                and _GPU_OPTION.match(argument.value)
+            ):
                 self.add("MSP615", node, argument.value)
 
     def _graph(self, node: ast.Call, name: str, last: str, place: Place) -> None:
@@ -351,20 +414,40 @@ class Checker:
             self.add("MSP301", node, _short(node))
         if place.forward and name.startswith("numpy."):
             self.add("MSP301", node, f"{name} in forward: no gradient flows through it")
-        if place.forward and last in ("nonzero", "masked_select", "unique") and (name.startswith("torch") or isinstance(node.func, ast.Attribute)):
+        if (
+            place.forward
+            and last in ("nonzero", "masked_select", "unique")
+            and (name.startswith("torch") or isinstance(node.func, ast.Attribute))
+        ):
             self.add("MSP201", node, _short(node))
         if last in ("register_forward_hook", "register_backward_hook", "register_full_backward_hook", "register_hook"):
             self.add("MSP303", node, _short(node))
-        if place.forward and last.endswith("_") and not last.startswith("_") and isinstance(node.func, ast.Attribute) and not name.startswith("torch."):
+        if (
+            place.forward
+            and last.endswith("_")
+            and not last.startswith("_")
+            and isinstance(node.func, ast.Attribute)
+            and not name.startswith("torch.")
+        ):
             self.add("MSP607", node, _short(node))
 
     def _condition(self, test: ast.expr, place: Place) -> None:
         """An ``if`` in forward that asks a tensor: a comparison with a reduction, or with an argument of forward itself."""
         for node in ast.walk(test):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("any", "all", "sum", "max", "min", "mean", "item", "isnan"):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr in ("any", "all", "sum", "max", "min", "mean", "item", "isnan")
+            ):
                 self.add("MSP302", test, _short(test))
                 return
-            if isinstance(node, ast.Compare) and isinstance(node.left, ast.Name) and node.left.id == "x" and "x" in place.arguments and not any(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops):
+            if (
+                isinstance(node, ast.Compare)
+                and isinstance(node.left, ast.Name)
+                and node.left.id == "x"
+                and "x" in place.arguments
+                and not any(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops)
+            ):
                 self.add("MSP302", test, _short(test))
                 return
 
@@ -387,15 +470,36 @@ class Checker:
 
     def _assign(self, node: ast.Assign, place: Place) -> None:
         target = node.targets[0]
-        if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant) and target.slice.value in ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "CUDA_VISIBLE_DEVICES") and isinstance(node.value, ast.Constant):
+        if (
+            isinstance(target, ast.Subscript)
+            and isinstance(target.slice, ast.Constant)
+            and target.slice.value in ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "CUDA_VISIBLE_DEVICES")
+            and isinstance(node.value, ast.Constant)
+        ):
             self.add("MSP803", node, _short(node))
         if isinstance(target, ast.Subscript) and place.forward:
             self.add("MSP401", node, f"an in-place write in forward: {_short(target)}")
-        if isinstance(target, ast.Attribute) and target.attr == "requires_grad" and isinstance(node.value, ast.Constant) and node.value.value is False and self.optimizer_line and node.lineno > self.optimizer_line:
+        if (
+            isinstance(target, ast.Attribute)
+            and target.attr == "requires_grad"
+            and isinstance(node.value, ast.Constant)
+            and node.value.value is False
+            and self.optimizer_line
+            and node.lineno > self.optimizer_line
+        ):
             self.add("MSP617", node, _short(node))
-        if isinstance(node.value, ast.Call) and isinstance(target, ast.Name) and target.id in ("model", "net") and place.function:
+        if (
+            isinstance(node.value, ast.Call)
+            and isinstance(target, ast.Name)
+            and target.id in ("model", "net")
+            and place.function
+        ):
             self.made_first = self.made_first or node.lineno
-        if isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute) and node.value.func.attr == "parse_args":
+        if (
+            isinstance(node.value, ast.Call)
+            and isinstance(node.value.func, ast.Attribute)
+            and node.value.func.attr == "parse_args"
+        ):
             self.made_first = None
 
 
@@ -420,7 +524,7 @@ class Place:
         return not self.function or self.function.startswith("main")
 
     def inside(self, **changes: object) -> Place:
-        return Place(**{**self.__dict__, "depth": self.depth + 1, **changes})  # type: ignore[arg-type]
+        return Place(**{**self.__dict__, "depth": self.depth + 1, **changes})
 
 
 def _short(node: ast.AST) -> str:

@@ -12,7 +12,9 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-_NUMBER = re.compile(r"(?<![A-Za-z_0-9])[-+]?(?:\d+\.\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|\d+(?:[eE][-+]?\d+)?|inf|nan)(?![A-Za-z_0-9]*\()")
+_NUMBER = re.compile(
+    r"(?<![A-Za-z_0-9])[-+]?(?:\d+\.\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|\d+(?:[eE][-+]?\d+)?|inf|nan)(?![A-Za-z_0-9]*\()"
+)
 _TIMES = re.compile(r"(time|sec|elapsed|/s|it/s|speed|throughput|eta|ms\b|duration|batch/s)", re.I)
 
 
@@ -39,14 +41,23 @@ def compare(source: Path, out: Path, entry: Path, arguments: str, timeout: float
         for side, project in sides.items():
             place = folder / side
             if project.is_dir():
-                shutil.copytree(project, place, ignore=shutil.ignore_patterns("__pycache__", ".git", "report"), symlinks=True)
+                shutil.copytree(
+                    project, place, ignore=shutil.ignore_patterns("__pycache__", ".git", "report"), symlinks=True
+                )
             else:
                 place.mkdir()
                 shutil.copy2(project, place / project.name)
             code, text = _run(side, folder, place / entry, arguments, timeout)
             if code:
                 tail = "\n".join(text.strip().splitlines()[-12:])
-                return Comparison(f"{side} failed", f"exit code {code}: {tail}", 0, 0.0, printed.get("torch", text), text if side == "mindspore" else "")
+                return Comparison(
+                    f"{side} failed",
+                    f"exit code {code}: {tail}",
+                    0,
+                    0.0,
+                    printed.get("torch", text),
+                    text if side == "mindspore" else "",
+                )
             printed[side] = text
         return judge(printed["torch"], printed["mindspore"])
 
@@ -57,11 +68,24 @@ def _run(side: str, folder: Path, script: Path, arguments: str, timeout: float) 
         "ONEDNN_MAX_CPU_ISA": "AVX2",
         "GLOG_v": "3",
         "CUDA_VISIBLE_DEVICES": "",
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH")])),
+        "PYTHONPATH": os.pathsep.join(
+            filter(None, [str(Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH")])
+        ),
     }
-    command = [sys.executable, "-W", "ignore", "-m", f"ms_port.script.replay_{side}", str(folder), str(script), *shlex.split(arguments)]
+    command = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-m",
+        f"ms_port.script.replay_{side}",
+        str(folder),
+        str(script),
+        *shlex.split(arguments),
+    ]
     try:
-        done = subprocess.run(command, cwd=script.parent, env=environment, capture_output=True, text=True, timeout=timeout)
+        done = subprocess.run(
+            command, cwd=script.parent, env=environment, capture_output=True, text=True, timeout=timeout
+        )
     except subprocess.TimeoutExpired:
         return 124, f"no end within {timeout:.0f} s"
     return done.returncode, done.stdout if done.returncode == 0 else done.stdout + done.stderr
@@ -75,13 +99,17 @@ def judge(torch: str, mindspore: str) -> Comparison:
         if _TIMES.search(one) and _TIMES.search(other):
             continue
         if _NUMBER.sub("#", one) != _NUMBER.sub("#", other):
-            return Comparison("not equal", f"line {number}: {one!r} became {other!r}", compared, worst, torch, mindspore)
+            return Comparison(
+                "not equal", f"line {number}: {one!r} became {other!r}", compared, worst, torch, mindspore
+            )
         for a, b in zip(_NUMBER.findall(one), _NUMBER.findall(other), strict=True):
             compared += 1
             distance = _distance(a, b)
             worst = max(worst, distance)
             if distance > 1:
-                return Comparison("not equal", f"line {number}: {a} became {b} in {other!r}", compared, worst, torch, mindspore)
+                return Comparison(
+                    "not equal", f"line {number}: {a} became {b} in {other!r}", compared, worst, torch, mindspore
+                )
     if len(left) != len(right):
         return Comparison("not equal", f"{len(left)} lines became {len(right)}", compared, worst, torch, mindspore)
     if not compared:

@@ -15,14 +15,37 @@ import yaml
 from ms_port.ir.values import DType, Literal, TensorValue, Value
 from ms_port.opmap import RANDOM_NAME, Argument, Call, NoLowering, OpMap
 from ms_port.script import methods
-from ms_port.script.kinds import Inference, Kind, is_module, is_tensor
+from ms_port.script.kinds import Inference, is_module, is_tensor
 from ms_port.script.needs import Needs, Note
-from ms_port.script.project import FOREIGN, Function, Module
+from ms_port.script.project import FOREIGN, Function, Kind, Module
 from ms_port.script.source import Source, dotted
 
-ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Constant, ast.Subscript, ast.Tuple, ast.List, ast.Dict, ast.Set, ast.ListComp, ast.GeneratorExp, ast.JoinedStr)
-DTYPE_NAMES = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32", "short": "int16", "bool": "bool_"}
-IGNORED_KEYWORDS = frozenset({"device", "requires_grad", "pin_memory", "generator", "layout", "memory_format", "non_blocking", "out"})
+ATOMS = (
+    ast.Name,
+    ast.Attribute,
+    ast.Call,
+    ast.Constant,
+    ast.Subscript,
+    ast.Tuple,
+    ast.List,
+    ast.Dict,
+    ast.Set,
+    ast.ListComp,
+    ast.GeneratorExp,
+    ast.JoinedStr,
+)
+DTYPE_NAMES = {
+    "float": "float32",
+    "double": "float64",
+    "half": "float16",
+    "long": "int64",
+    "int": "int32",
+    "short": "int16",
+    "bool": "bool_",
+}
+IGNORED_KEYWORDS = frozenset(
+    {"device", "requires_grad", "pin_memory", "generator", "layout", "memory_format", "non_blocking", "out"}
+)
 _FIELD = re.compile(r"\{([^{}]+)\}")
 
 
@@ -41,7 +64,9 @@ class Apis:
 
 @cache
 def apis() -> Apis:
-    data: dict[str, Any] = yaml.safe_load(resources.files("ms_port.script").joinpath("apis.yaml").read_text(encoding="utf-8"))
+    data: dict[str, Any] = yaml.safe_load(
+        resources.files("ms_port.script").joinpath("apis.yaml").read_text(encoding="utf-8")
+    )
     return Apis(
         data["parts"],
         {name: str(value) for name, value in data["values"].items()},
@@ -98,7 +123,11 @@ class Expressions:
         text = self.render(node)
         if isinstance(node, ATOMS) and not isinstance(node, ast.Constant) and not _loose(text):
             return text
-        return text if _wrapped(text) or (isinstance(node, ast.Constant) and not isinstance(node.value, (int, float))) else f"({text})"
+        return (
+            text
+            if _wrapped(text) or (isinstance(node, ast.Constant) and not isinstance(node.value, (int, float)))
+            else f"({text})"
+        )
 
     def detached(self, node: ast.expr) -> str:
         """As render, where positions can't be trusted (inside f-strings): through a copy of the expression."""
@@ -192,7 +221,11 @@ class Expressions:
             return text
         if name in ("torch.nn", "torch.nn.functional"):
             return self.needs.name("nn" if name == "torch.nn" else "ops")
-        if name.count(".") == 0 or name.startswith("torch.backends") or name in ("torch.cuda", "torch.utils", "torch.optim", "torch.distributed"):
+        if (
+            name.count(".") == 0
+            or name.startswith("torch.backends")
+            or name in ("torch.cuda", "torch.utils", "torch.optim", "torch.distributed")
+        ):
             return self.refuse(node, "MSP602", name, "a torch module is used as a value")
         try:
             lowering = self.op_map.lower_value(name)
@@ -217,7 +250,13 @@ class Expressions:
         kind = self.inference.of(node.func)
         if isinstance(kind, tuple) and kind[0] == "api" and str(kind[1]).split(".")[0] in FOREIGN:
             return self.api_call(node, normal(str(kind[1])))
-        if isinstance(kind, tuple) and kind[0] == "class" and is_module(("inst", kind[1])) and not self.in_cell and not self._inside_layers:
+        if (
+            isinstance(kind, tuple)
+            and kind[0] == "class"
+            and is_module(("inst", kind[1]))
+            and not self.in_cell
+            and not self._inside_layers
+        ):
             return f"{self._inner(node)}.set_train()"
         if isinstance(node.func, ast.Attribute):
             return methods.call(self, node, node.func)
@@ -246,7 +285,14 @@ class Expressions:
             self.change(node, "MSP603", "", name)
             return "(lambda function: function)"
         if name in table.contexts:
-            self.note("MSP605" if "autocast" in name else "MSP603", self.source.segment(node) if self.source is self.module.source else name, "left out: float32" if "autocast" in name else "", "", "warning" if "autocast" in name else "info", name)
+            self.note(
+                "MSP605" if "autocast" in name else "MSP603",
+                self.source.segment(node) if self.source is self.module.source else name,
+                "left out: float32" if "autocast" in name else "",
+                "",
+                "warning" if "autocast" in name else "info",
+                name,
+            )
             return f"{self.needs.name('nullcontext')}()"
         special = methods.SPECIAL.get(name)
         if special is not None:
@@ -308,8 +354,15 @@ class Expressions:
 
     def _parameter(self, node: ast.Call, text: str) -> str:
         """A tensor that is made with ``requires_grad=True`` is trained: a Parameter."""
-        wanted = any(k.arg == "requires_grad" and isinstance(k.value, ast.Constant) and k.value.value is True for k in node.keywords)
-        return f"{self.needs.name('Parameter')}({text})" if wanted and not text.startswith(self.needs.name("Parameter")) else text
+        wanted = any(
+            k.arg == "requires_grad" and isinstance(k.value, ast.Constant) and k.value.value is True
+            for k in node.keywords
+        )
+        return (
+            f"{self.needs.name('Parameter')}({text})"
+            if wanted and not text.startswith(self.needs.name("Parameter"))
+            else text
+        )
 
     def _lowered(self, node: ast.Call, name: str) -> str:
         if name.startswith("torch.nn.init."):
@@ -354,11 +407,18 @@ class Expressions:
             raise error from None
 
     def _lower(
-        self, name: str, args: Sequence[ast.expr], keywords: Sequence[tuple[str | None, ast.expr]], receiver: str | None, assumed: tuple[str, int] | None
+        self,
+        name: str,
+        args: Sequence[ast.expr],
+        keywords: Sequence[tuple[str | None, ast.expr]],
+        receiver: str | None,
+        assumed: tuple[str, int] | None,
     ) -> str:
         filled = Placeholders(self, assumed)
         named = tuple((str(key), filled.argument(value)) for key, value in keywords)
-        call = Call(name, tuple(map(filled.argument, args)), named, None if receiver is None else filled.receiver(receiver))
+        call = Call(
+            name, tuple(map(filled.argument, args)), named, None if receiver is None else filled.receiver(receiver)
+        )
         lowering = self.op_map.lower(call)
         tree = self.needs.localized(lowering.expression, filled.texts.keys())
         if lowering.random:
@@ -414,7 +474,11 @@ class Placeholders:
         if kind == "dtype" or (isinstance(node, ast.Attribute) and node.attr == "dtype"):
             return (DType(("float32", "float16")[number]),)
         text = ast.unparse(node).lower()
-        if kind == "shape" or (kind is None and ("shape" in text or "size" in text and "kernel" not in text)) or (isinstance(kind, tuple) and kind[0] in ("list", "tuple")):
+        if (
+            kind == "shape"
+            or (kind is None and ("shape" in text or ("size" in text and "kernel" not in text)))
+            or (isinstance(kind, tuple) and kind[0] in ("list", "tuple"))
+        ):
             return (Literal(((5, 7), (3, 4, 6))[number]),)
         if kind == "str":
             return None
@@ -450,7 +514,9 @@ class Placeholders:
                 for child in value if isinstance(value, list) else [value]:
                     if isinstance(child, ast.Name) and child.id in self.texts:
                         text, atomic = self.texts[child.id]
-                        safe = isinstance(parent, (ast.keyword, ast.Tuple, ast.List)) or (isinstance(parent, ast.Call) and child is not parent.func)
+                        safe = isinstance(parent, (ast.keyword, ast.Tuple, ast.List)) or (
+                            isinstance(parent, ast.Call) and child is not parent.func
+                        )
                         bare = atomic or safe or _wrapped(text)
                         child.id = text if bare else f"({text})"
         if isinstance(tree, ast.Name) and tree.id in self.texts:
@@ -514,7 +580,9 @@ _ALIASES: tuple[tuple[str, str], ...] = (
     ("torch.functional.", "torch."),
     ("torch._C._nn.", "torch.nn.functional."),
 )
-_MODULES = re.compile(r"^torch\.nn\.(?:conv|linear|batchnorm|activation|loss|pooling|dropout|container|normalization|padding|rnn|sparse|transformer|module|upsampling|utils\.rnn(?=\.$))\.(?=[A-Z])")
+_MODULES = re.compile(
+    r"^torch\.nn\.(?:conv|linear|batchnorm|activation|loss|pooling|dropout|container|normalization|padding|rnn|sparse|transformer|module|upsampling|utils\.rnn(?=\.$))\.(?=[A-Z])"
+)
 _OPTIM = re.compile(r"^torch\.optim\.(?:sgd|adam|adamw|rmsprop|adagrad|adadelta|adamax|nadam|radam)\.(?=[A-Z])")
 
 

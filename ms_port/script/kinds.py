@@ -86,7 +86,9 @@ class Inference:
 
     def _class(self, found: Class) -> None:
         walker = Walker(self, found.module, Function("", found.node, found.module, found), {})  # type: ignore[arg-type]
-        walker.block([item for item in found.node.body if not isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef))])
+        walker.block(
+            [item for item in found.node.body if not isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef))]
+        )
         for name, kind in walker.env.items():
             found.attributes[name] = join(found.attributes.get(name), kind)
         methods = sorted(found.methods.values(), key=lambda m: m.name != "__init__")
@@ -111,10 +113,14 @@ class Inference:
     def _parameters(self, function: Function, env: dict[str, Kind]) -> None:
         spec = function.node.args
         names = [*spec.posonlyargs, *spec.args, *spec.kwonlyargs]
-        defaults = dict(zip([a.arg for a in reversed([*spec.posonlyargs, *spec.args])], reversed(spec.defaults), strict=False))
+        defaults = dict(
+            zip([a.arg for a in reversed([*spec.posonlyargs, *spec.args])], reversed(spec.defaults), strict=False)
+        )
         defaults |= {a.arg: d for a, d in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if d is not None}
         owner = function.owner
-        in_forward = owner is not None and is_module(("inst", owner)) and function.name not in ("__init__", "extra_repr")
+        in_forward = (
+            owner is not None and is_module(("inst", owner)) and function.name not in ("__init__", "extra_repr")
+        )
         for index, argument in enumerate(names):
             kind = function.parameters.get(argument.arg)
             if index == 0 and owner is not None and argument.arg in ("self", "cls"):
@@ -124,7 +130,12 @@ class Inference:
             default = defaults.get(argument.arg)
             if kind is None and isinstance(default, ast.Constant) and default.value is not None:
                 kind = "str" if isinstance(default.value, str) else "number"
-            if kind is None and in_forward and function.name == "forward" and (default is None or isinstance(default, ast.Constant)):
+            if (
+                kind is None
+                and in_forward
+                and function.name == "forward"
+                and (default is None or isinstance(default, ast.Constant))
+            ):
                 kind = "tensor"
             if kind is None:
                 kind = PARAMETER_NAMES.get(argument.arg)
@@ -212,10 +223,10 @@ class Walker:
                 self.kind(node.test)
                 self._narrowed(node)
             case ast.With() | ast.AsyncWith():
-                for item in node.items:
-                    kind = self.kind(item.context_expr)
-                    if item.optional_vars is not None:
-                        self.bind(item.optional_vars, kind)
+                for entry in node.items:
+                    kind = self.kind(entry.context_expr)
+                    if entry.optional_vars is not None:
+                        self.bind(entry.optional_vars, kind)
                 self.block(node.body)
             case ast.Return(value=value):
                 if value is not None:
@@ -250,13 +261,29 @@ class Walker:
         for call in ast.walk(test):
             if not isinstance(call, ast.Call):
                 continue
-            if isinstance(call.func, ast.Name) and call.func.id == "isinstance" and len(call.args) == 2 and isinstance(call.args[0], ast.Name):
+            if (
+                isinstance(call.func, ast.Name)
+                and call.func.id == "isinstance"
+                and len(call.args) == 2
+                and isinstance(call.args[0], ast.Name)
+            ):
                 classes = call.args[1].elts if isinstance(call.args[1], ast.Tuple) else [call.args[1]]
                 names = [canonical(self.module, dotted(c) or "") for c in classes]
                 if names and all(n.startswith("torch.nn.") for n in names):
                     found[call.args[0].id] = ("layer", names[0])
-            if isinstance(call.func, ast.Attribute) and call.func.attr == "find" and call.args and isinstance(call.args[0], ast.Constant):
-                layer = {"BatchNorm": "BatchNorm2d", "BatchNorm2d": "BatchNorm2d", "LayerNorm": "LayerNorm", "Conv": "Conv2d", "Linear": "Linear"}.get(str(call.args[0].value))
+            if (
+                isinstance(call.func, ast.Attribute)
+                and call.func.attr == "find"
+                and call.args
+                and isinstance(call.args[0], ast.Constant)
+            ):
+                layer = {
+                    "BatchNorm": "BatchNorm2d",
+                    "BatchNorm2d": "BatchNorm2d",
+                    "LayerNorm": "LayerNorm",
+                    "Conv": "Conv2d",
+                    "Linear": "Linear",
+                }.get(str(call.args[0].value))
                 spec = self.function.node.args.args if self.function is not None else []
                 if layer and spec:
                     found[spec[0].arg] = ("layer", f"torch.nn.{layer}")
@@ -308,7 +335,9 @@ class Walker:
     def _kind(self, node: ast.expr) -> Kind:
         match node:
             case ast.Constant(value=value):
-                return "str" if isinstance(value, str) else "number" if isinstance(value, (int, float, complex)) else None
+                return (
+                    "str" if isinstance(value, str) else "number" if isinstance(value, (int, float, complex)) else None
+                )
             case ast.Name(id=name):
                 return self._name(name)
             case ast.Attribute():
@@ -423,9 +452,21 @@ class Walker:
                 case "class":
                     return self._member(base[1], node.attr)
                 case "layer":
-                    return "parameter" if node.attr in ("weight", "bias") else "tensor" if node.attr.startswith("running_") else None
+                    return (
+                        "parameter"
+                        if node.attr in ("weight", "bias")
+                        else "tensor"
+                        if node.attr.startswith("running_")
+                        else None
+                    )
         if is_tensor(base):
-            table: dict[str, Kind] = {"shape": "shape", "dtype": "dtype", "device": "device", "ndim": "number", "is_cuda": "number"}
+            table: dict[str, Kind] = {
+                "shape": "shape",
+                "dtype": "dtype",
+                "device": "device",
+                "ndim": "number",
+                "is_cuda": "number",
+            }
             if node.attr == "data" and base == "parameter":
                 return "parameter"
             return table.get(node.attr, "tensor" if node.attr in ("data", "grad", "T", "mT", "real", "imag") else None)
@@ -451,7 +492,11 @@ class Walker:
                 found = self._member(other, name, depth + 1)
                 if found is not None:
                     return found
-        return PARAMETER_NAMES.get(name) if is_module(("inst", cls)) is False else ("number" if name == "training" else None)
+        return (
+            PARAMETER_NAMES.get(name)
+            if is_module(("inst", cls)) is False
+            else ("number" if name == "training" else None)
+        )
 
     def _call(self, node: ast.Call) -> Kind:
         func = self.kind(node.func)
@@ -490,7 +535,9 @@ class Walker:
                 return found[1].returns or ("tensor" if name == "forward" else None)
         return "tensor" if cls.family in ("module", "sequential") else None
 
-    def _pass(self, function: Function | None, node: ast.Call, kinds: list[Kind], named: dict[str | None, Kind], skip: int) -> None:
+    def _pass(
+        self, function: Function | None, node: ast.Call, kinds: list[Kind], named: dict[str | None, Kind], skip: int
+    ) -> None:
         """Kinds of arguments go into the parameters of what is called."""
         if function is None or any(isinstance(argument, ast.Starred) for argument in node.args):
             return
@@ -638,7 +685,13 @@ def api_result(name: str, kinds: Sequence[Kind]) -> Kind:
     if head == "torch.nn.init" or head == "torch.nn.utils":
         return kinds[0] if kinds and last in ("spectral_norm", "weight_norm") else "tensor"
     if head == "torch.nn.utils.rnn":
-        return "tensor" if last.startswith("pad_sequence") else ("tuple", "tensor", "tensor") if last.startswith("pad_packed") else "packed"
+        return (
+            "tensor"
+            if last.startswith("pad_sequence")
+            else ("tuple", "tensor", "tensor")
+            if last.startswith("pad_packed")
+            else "packed"
+        )
     if head.startswith("torch.nn") and "functional" not in head and last[:1].isupper():
         return ("layer", f"torch.nn.{last}")
     if head.startswith("torch.nn") and "functional" in head:
@@ -649,8 +702,22 @@ def api_result(name: str, kinds: Sequence[Kind]) -> Kind:
         return "transform"
     if head.startswith("torchvision.models") or name in ("torch.hub.load", "torch.compile", "torch.jit.script"):
         return kinds[0] if kinds and is_module(kinds[0]) else "module"
-    if head.startswith(("torch.cuda", "torch.distributed", "torch.backends", "torch.jit", "torch.utils", "torch.hub", "torch.multiprocessing")):
-        return "number" if last in ("is_available", "device_count", "get_rank", "get_world_size", "current_device") else None
+    if head.startswith(
+        (
+            "torch.cuda",
+            "torch.distributed",
+            "torch.backends",
+            "torch.jit",
+            "torch.utils",
+            "torch.hub",
+            "torch.multiprocessing",
+        )
+    ):
+        return (
+            "number"
+            if last in ("is_available", "device_count", "get_rank", "get_world_size", "current_device")
+            else None
+        )
     if head.startswith("torch.autograd"):
         return ("list", "tensor") if last == "grad" else "tensor"
     if root == "torch":
@@ -667,7 +734,16 @@ def api_result(name: str, kinds: Sequence[Kind]) -> Kind:
 
 
 def torch_result(last: str, kinds: Sequence[Kind]) -> Kind:
-    if last in ("save", "load", "manual_seed", "no_grad", "set_grad_enabled", "set_printoptions", "get_rng_state", "set_num_threads"):
+    if last in (
+        "save",
+        "load",
+        "manual_seed",
+        "no_grad",
+        "set_grad_enabled",
+        "set_printoptions",
+        "get_rng_state",
+        "set_num_threads",
+    ):
         return None
     if last in PAIRS and len(kinds) > 1 and not is_tensor(kinds[1]):
         return ("tuple", "tensor", "tensor")
@@ -719,7 +795,19 @@ def module_method(name: str, base: Kind) -> Kind:
         "named_buffers": ("list", ("tuple", "str", "tensor")),
         "state_dict": ("dict", "tensor"),
     }
-    if name in ("to", "cuda", "cpu", "train", "eval", "half", "float", "double", "apply", "requires_grad_", "share_memory"):
+    if name in (
+        "to",
+        "cuda",
+        "cpu",
+        "train",
+        "eval",
+        "half",
+        "float",
+        "double",
+        "apply",
+        "requires_grad_",
+        "share_memory",
+    ):
         return base
     if name == "forward":
         return "tensor"

@@ -11,22 +11,45 @@ from ms_port.script.kinds import TENSOR_ONLY, is_module, is_tensor
 if TYPE_CHECKING:
     from ms_port.script.expressions import Expressions, Special
 
-SAME = frozenset("cuda cpu contiguous pin_memory share_memory_ share_memory requires_grad_ retain_grad npu clone_ xpu mps coalesce".split())
+SAME = frozenset(
+    "cuda cpu contiguous pin_memory share_memory_ share_memory requires_grad_ retain_grad npu clone_ xpu mps coalesce".split()
+)
 """Methods that give back what they are called on."""
-SIMPLE = {"numpy": ".asnumpy()", "item": ".item()", "tolist": ".tolist()", "numel": ".size", "nelement": ".size", "dim": ".ndim", "ndimension": ".ndim"}
+SIMPLE = {
+    "numpy": ".asnumpy()",
+    "item": ".item()",
+    "tolist": ".tolist()",
+    "numel": ".size",
+    "nelement": ".size",
+    "dim": ".ndim",
+    "ndimension": ".ndim",
+}
 HOST = frozenset({"numpy", "item", "tolist"})
 IN_PLACE = {
     "add_": "{r} + {0}", "sub_": "{r} - {0}", "mul_": "{r} * {0}", "div_": "{r} / {0}", "copy_": "{0}", "zero_": "0", "fill_": "{0}", "pow_": "{r} ** {0}",
     "neg_": "-{r}", "set_": "{0}",
 }  # fmt: skip
-RANDOM_IN_PLACE = {"normal_": "ops.randn({r}.shape) * {std} + {mean}", "uniform_": "ops.rand({r}.shape) * ({high} - {low}) + {low}"}
+RANDOM_IN_PLACE = {
+    "normal_": "ops.randn({r}.shape) * {std} + {mean}",
+    "uniform_": "ops.rand({r}.shape) * ({high} - {low}) + {low}",
+}
 MODULE = {
     "eval": "{r}.set_train(False)", "parameters": "all_parameters({r})", "named_parameters": "named_parameters({r})", "zero_grad": "clear_gradients({r})",
     "children": "{r}.cells()", "named_children": "{r}.name_cells().items()", "modules": "[cell for _, cell in {r}.cells_and_names()]",
     "named_modules": "{r}.cells_and_names()", "to": "{r}", "cuda": "{r}", "cpu": "{r}", "npu": "{r}", "share_memory": "{r}", "float": "{r}", "double": "{r}",
     "type": "{r}", "compile": "{r}",
 }  # fmt: skip
-ATTRIBUTES = {"BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LayerNorm", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "Embedding"}
+ATTRIBUTES = {
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "BatchNorm3d",
+    "LayerNorm",
+    "GroupNorm",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
+    "Embedding",
+}
 
 
 def attribute(e: Expressions, node: ast.Attribute) -> str | None:
@@ -37,7 +60,9 @@ def attribute(e: Expressions, node: ast.Attribute) -> str | None:
     if is_tensor(kind):
         if node.attr == "data":
             receiver = e.atom(node.value)
-            return f"{e.needs.name('ops')}.stop_gradient({receiver})" if e.in_region and kind != "parameter" else receiver
+            return (
+                f"{e.needs.name('ops')}.stop_gradient({receiver})" if e.in_region and kind != "parameter" else receiver
+            )
         if node.attr == "is_cuda":
             return f"{e.needs.name('on_device')}()"
         if node.attr == "device":
@@ -83,10 +108,16 @@ def _is_super(node: ast.expr) -> bool:
 
 def _format(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | None:
     text = func.value.value if isinstance(func.value, ast.Constant) else ""
-    if ":" not in str(text) or not any(is_tensor(e.inference.of(a)) for a in [*node.args, *(k.value for k in node.keywords)]):
+    if ":" not in str(text) or not any(
+        is_tensor(e.inference.of(a)) for a in [*node.args, *(k.value for k in node.keywords)]
+    ):
         return None
     given = [f"float({e.render(a)})" if is_tensor(e.inference.of(a)) else e.render(a) for a in node.args]
-    given += [f"{k.arg}=" + (f"float({e.render(k.value)})" if is_tensor(e.inference.of(k.value)) else e.render(k.value)) for k in node.keywords if k.arg]
+    given += [
+        f"{k.arg}=" + (f"float({e.render(k.value)})" if is_tensor(e.inference.of(k.value)) else e.render(k.value))
+        for k in node.keywords
+        if k.arg
+    ]
     return f"{e.render(func)}({', '.join(given)})"
 
 
@@ -145,7 +176,9 @@ def module_call(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | No
     if name == "requires_grad_":
         return f"{e.needs.name('freeze')}({e.render(func.value)}, {e.render(node.args[0]) if node.args else 'True'})"
     if name == "named_parameters" and (node.args or node.keywords):
-        return f"{e.needs.name('named_parameters')}({e.render(func.value)}, {', '.join(e.render(a) for a in node.args)})"
+        return (
+            f"{e.needs.name('named_parameters')}({e.render(func.value)}, {', '.join(e.render(a) for a in node.args)})"
+        )
     if name in MODULE:
         text = MODULE[name]
         for part in ("all_parameters", "named_parameters", "clear_gradients"):
@@ -155,14 +188,28 @@ def module_call(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | No
         e.change(node, "MSP601", after, f"torch.nn.Module.{name}")
         return after
     if name in ("half", "bfloat16"):
-        e.note("MSP605", e.source.segment(node), "left out: parameters stay float32", "", "warning", f"torch.nn.Module.{name}")
+        e.note(
+            "MSP605",
+            e.source.segment(node),
+            "left out: parameters stay float32",
+            "",
+            "warning",
+            f"torch.nn.Module.{name}",
+        )
         return e.render(func.value)
     if name == "register_parameter":
         return f"{e.atom(func.value)}.insert_param_to_cell{e._arguments(node)}"
     if name == "add_module":
         return f"{e.atom(func.value)}.insert_child_to_cell{e._arguments(node)}"
-    if name in ("register_forward_hook", "register_backward_hook", "register_full_backward_hook", "register_forward_pre_hook"):
-        return e.refuse(node, "MSP602", f"torch.nn.Module.{name}", "hooks have other arguments in MindSpore, and a graph calls none")
+    if name in (
+        "register_forward_hook",
+        "register_backward_hook",
+        "register_full_backward_hook",
+        "register_forward_pre_hook",
+    ):
+        return e.refuse(
+            node, "MSP602", f"torch.nn.Module.{name}", "hooks have other arguments in MindSpore, and a graph calls none"
+        )
     return None
 
 
@@ -187,9 +234,16 @@ def tensor_call(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | No
     if name == "type" and len(node.args) == 1:
         return _type(e, node, func)
     if name == "backward":
-        return e.refuse(node, "MSP604", "torch.Tensor.backward", "the computation of this loss could not be gathered into a function")
+        return e.refuse(
+            node,
+            "MSP604",
+            "torch.Tensor.backward",
+            "the computation of this loss could not be gathered into a function",
+        )
     if name == "register_hook":
-        return e.refuse(node, "MSP602", "torch.Tensor.register_hook", "change the gradients that value_and_grad returns")
+        return e.refuse(
+            node, "MSP602", "torch.Tensor.register_hook", "change the gradients that value_and_grad returns"
+        )
     if name.endswith("_") and not name.startswith("_"):
         return in_place(e, node, func)
     return _row(e, node, func)
@@ -209,7 +263,11 @@ def _row(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | None:
 
 def _host(e: Expressions, node: ast.expr) -> str:
     """A value that goes to the host at once: detach and cpu mean nothing there."""
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("detach", "cpu", "contiguous", "cuda"):
+    while (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("detach", "cpu", "contiguous", "cuda")
+    ):
         node = node.func.value
     if isinstance(node, ast.Attribute) and node.attr == "data" and is_tensor(e.inference.of(node.value)):
         node = node.value
@@ -231,7 +289,15 @@ def _to(e: Expressions, node: ast.Call, func: ast.Attribute) -> str:
     return f"{receiver}.astype({e.render(wanted[0])})"
 
 
-TYPES = {"LongTensor": "int64", "IntTensor": "int32", "FloatTensor": "float32", "DoubleTensor": "float64", "HalfTensor": "float16", "BoolTensor": "bool_", "ByteTensor": "uint8"}
+TYPES = {
+    "LongTensor": "int64",
+    "IntTensor": "int32",
+    "FloatTensor": "float32",
+    "DoubleTensor": "float64",
+    "HalfTensor": "float16",
+    "BoolTensor": "bool_",
+    "ByteTensor": "uint8",
+}
 
 
 def _type(e: Expressions, node: ast.Call, func: ast.Attribute) -> str:
@@ -251,7 +317,11 @@ def root_of(node: ast.expr) -> tuple[ast.expr, list[ast.Call]]:
     while isinstance(node, (ast.Attribute, ast.Call)):
         if isinstance(node, ast.Attribute) and node.attr == "data":
             node = node.value
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("detach", "cpu", "cuda", "to"):
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in ("detach", "cpu", "cuda", "to")
+        ):
             node = node.func.value
         else:
             break
@@ -292,7 +362,9 @@ def _functional(e: Expressions, step: ast.Call, value: str) -> str | None:
             operand, scale = e.atom(step.args[1]), step.args[0]
         return text.replace("{0}", f"{operand} * {e.atom(scale)}" if scale is not None else operand)
     if name in RANDOM_IN_PLACE:
-        given = dict(zip(("mean", "std") if name == "normal_" else ("low", "high"), map(e.atom, step.args), strict=False))
+        given = dict(
+            zip(("mean", "std") if name == "normal_" else ("low", "high"), map(e.atom, step.args), strict=False)
+        )
         names = {"from": "low", "to": "high", "a": "low", "b": "high"}
         given |= {names.get(str(k), str(k)): e.atom(v) for k, v in keywords.items() if k != "generator"}
         text = RANDOM_IN_PLACE[name].replace("ops.", f"{e.needs.name('ops')}.").replace("{r}", receiver)
@@ -302,8 +374,10 @@ def _functional(e: Expressions, step: ast.Call, value: str) -> str | None:
     if name in ("addcmul_", "addcdiv_"):
         sign = "*" if name == "addcmul_" else "/"
         tensors = [e.atom(a) for a in step.args[-2:]]
-        scale = e.atom(keywords["value"]) if "value" in keywords else e.atom(step.args[0]) if len(step.args) > 2 else "1"
-        return f"{receiver} + {scale} * {tensors[0]} {sign} {tensors[1]}"
+        factor = (
+            e.atom(keywords["value"]) if "value" in keywords else e.atom(step.args[0]) if len(step.args) > 2 else "1"
+        )
+        return f"{receiver} + {factor} * {tensors[0]} {sign} {tensors[1]}"
     if name == "lerp_":
         return f"{receiver} + {e.atom(step.args[1])} * ({e.atom(step.args[0])} - {receiver})"
     try:

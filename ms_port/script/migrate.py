@@ -21,10 +21,10 @@ PARTS = "ms_parts"
 HEADER = '''"""Parts of the training that MindSpore has in another form or not at all; written once for this project by ms-port script."""
 
 '''
-SETTINGS = '''os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")  # else oneDNN takes slow kernels on AVX-512 processors
+SETTINGS = """os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")  # else oneDNN takes slow kernels on AVX-512 processors
 
 
-'''
+"""
 
 
 @dataclass
@@ -104,7 +104,16 @@ def rewrite(
         text = Statements(expressions, classes, functions, parallel).file()
         text = _with_imports(text, module, needs, found)
         ast.parse(text)
-    except (SyntaxError, RecursionError, ValueError, AssertionError, KeyError, IndexError, AttributeError, TypeError) as error:
+    except (
+        SyntaxError,
+        RecursionError,
+        ValueError,
+        AssertionError,
+        KeyError,
+        IndexError,
+        AttributeError,
+        TypeError,
+    ) as error:
         if isinstance(error, SyntaxError):
             reason = f"the rewritten text is no Python (line {error.lineno}: {error.msg})"
         else:
@@ -131,7 +140,9 @@ def _with_imports(text: str, module: Module, needs: Needs, found: Migration) -> 
     tree = ast.parse(text)
     after = 0
     for node in tree.body:
-        docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        docstring = (
+            isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        )
         if docstring or (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
             after = node.end_lineno or after
         else:
@@ -174,10 +185,18 @@ def _owners(project: Project, inference: Inference) -> None:
     """Which model an optimizer was made for: ``optimizer = Adam(net.parameters())``."""
     for module in project.modules.values():
         for node in ast.walk(module.source.tree):
-            if not (isinstance(node, ast.Assign) and inference.of(node.value) == "optimizer" and isinstance(node.value, ast.Call)):
+            if not (
+                isinstance(node, ast.Assign)
+                and inference.of(node.value) == "optimizer"
+                and isinstance(node.value, ast.Call)
+            ):
                 continue
             for call in ast.walk(node.value):
-                if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "parameters":
+                if (
+                    isinstance(call, ast.Call)
+                    and isinstance(call.func, ast.Attribute)
+                    and call.func.attr == "parameters"
+                ):
                     target, owner = dotted(node.targets[0]), dotted(call.func.value)
                     if target and owner:
                         inference.owners[target] = owner
@@ -189,7 +208,9 @@ def write(found: Migration, source: Path, out: Path) -> None:
         raise BadInput("OUT lies inside IN", where=str(out), advice="name a folder outside of it")
     out.mkdir(parents=True, exist_ok=True)
     if source.is_dir():
-        shutil.copytree(source, out, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", ".git"), symlinks=True)
+        shutil.copytree(
+            source, out, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", ".git"), symlinks=True
+        )
     else:
         shutil.copy2(source, out / source.name)
     for name, text in found.files.items():

@@ -63,7 +63,12 @@ class Needs:
     def _same(self, wanted: str) -> bool:
         """Whether the file's own import of that name is the one needed (``import numpy as np``)."""
         target = self.module.names.get(wanted)
-        return target is not None and target == {"np": "numpy", "math": "math", "partial": "functools.partial", "nullcontext": "contextlib.nullcontext"}.get(wanted)
+        return target is not None and target == {
+            "np": "numpy",
+            "math": "math",
+            "partial": "functools.partial",
+            "nullcontext": "contextlib.nullcontext",
+        }.get(wanted)
 
     def known(self, name: str) -> bool:
         return name in ROOTS or name in INITIALIZERS or name in self.parts

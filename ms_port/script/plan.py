@@ -64,18 +64,48 @@ def routes(found: Scanned) -> list[Route]:
     ]
     reasons = [text for hit, text in conflicts if hit]
     strings = found.of("MSP802")
-    automatic = "; ".join(reasons) or "nothing speaks against it" + (f" ({len(strings)} places say nccl in strings: change them by hand)" if strings else "")
+    automatic = "; ".join(reasons) or "nothing speaks against it" + (
+        f" ({len(strings)} places say nccl in strings: change them by hand)" if strings else ""
+    )
     unknown = [name for name, status in found.status.items() if status in ("unknown", "unsupported")]
     ports = existing_ports(found)
-    version = next((v for v in ("2.1.0", "2.6.0", "2.7.1", "2.8.0") if found.version and v.startswith(found.version.rsplit(".", 1)[0])), "2.8.0")
-    native = f"{len(unknown)} torch APIs without a MindSpore form: {', '.join(sorted(unknown)[:6])}" if unknown else "every torch API here has a MindSpore form"
+    version = next(
+        (
+            v
+            for v in ("2.1.0", "2.6.0", "2.7.1", "2.8.0")
+            if found.version and v.startswith(found.version.rsplit(".", 1)[0])
+        ),
+        "2.8.0",
+    )
+    native = (
+        f"{len(unknown)} torch APIs without a MindSpore form: {', '.join(sorted(unknown)[:6])}"
+        if unknown
+        else "every torch API here has a MindSpore form"
+    )
     if found.frameworks:
         native += f"; {', '.join(found.frameworks)} owns the loop"
     return [
-        Route("first check: torch_npu with transfer_to_npu", not reasons, automatic, "from torch_npu.contrib import transfer_to_npu"),
-        Route("transplant to torch_npu", "extension" not in switches, "a written record of every change; needed where the first check conflicts", f"ms-port npu IN -o OUT -v {version}"),
-        Route("an existing MindSpore port", bool(ports), "; ".join(ports) or "none known for the names in this project", "see its own documentation"),
-        Route("native MindSpore", not found.frameworks and "extension" not in switches, native, "ms-port script IN -o OUT"),
+        Route(
+            "first check: torch_npu with transfer_to_npu",
+            not reasons,
+            automatic,
+            "from torch_npu.contrib import transfer_to_npu",
+        ),
+        Route(
+            "transplant to torch_npu",
+            "extension" not in switches,
+            "a written record of every change; needed where the first check conflicts",
+            f"ms-port npu IN -o OUT -v {version}",
+        ),
+        Route(
+            "an existing MindSpore port",
+            bool(ports),
+            "; ".join(ports) or "none known for the names in this project",
+            "see its own documentation",
+        ),
+        Route(
+            "native MindSpore", not found.frameworks and "extension" not in switches, native, "ms-port script IN -o OUT"
+        ),
     ]
 
 
@@ -86,10 +116,23 @@ def to_json(found: Scanned) -> dict[str, Any]:
         "lines": found.lines,
         "torch_files": found.torch_files,
         "torch_version": found.version or None,
-        "apis": {"counts": dict(statuses), "list": [{"api": a, "uses": n, "status": found.status[a], "first": "{}:{}".format(*found.places[a])} for a, n in found.uses.most_common()]},
-        "frameworks": {name: {"place": place, "route": _tables()["frameworks"].get(name, "")} for name, place in found.frameworks.items()},
+        "apis": {
+            "counts": dict(statuses),
+            "list": [
+                {"api": a, "uses": n, "status": found.status[a], "first": "{}:{}".format(*found.places[a])}
+                for a, n in found.uses.most_common()
+            ],
+        },
+        "frameworks": {
+            name: {"place": place, "route": _tables()["frameworks"].get(name, "")}
+            for name, place in found.frameworks.items()
+        },
         "findings": [asdict(f) for f in found.findings],
-        "plan": {"baseline": baseline(found), "routes": [asdict(route) for route in routes(found)], "touch": touch(found)},
+        "plan": {
+            "baseline": baseline(found),
+            "routes": [asdict(route) for route in routes(found)],
+            "touch": touch(found),
+        },
     }
 
 
@@ -98,7 +141,10 @@ def touch(found: Scanned) -> list[dict[str, Any]]:
     grouped: dict[str, list[Finding]] = {}
     for finding in found.findings:
         grouped.setdefault(finding.rule, []).append(finding)
-    return [{"rule": rule, "places": len(items), "first": f"{items[0].file}:{items[0].line}"} for rule, items in sorted(grouped.items(), key=lambda g: -len(g[1]))]
+    return [
+        {"rule": rule, "places": len(items), "first": f"{items[0].file}:{items[0].line}"}
+        for rule, items in sorted(grouped.items(), key=lambda g: -len(g[1]))
+    ]
 
 
 def write(found: Scanned, folder: Path) -> None:
@@ -107,7 +153,11 @@ def write(found: Scanned, folder: Path) -> None:
     (folder / "scan.json").write_text(json.dumps(to_json(found), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     _csv(folder / "findings.csv", [(f.file, f.line, f.line, f.rule, f.what) for f in found.findings])
     for status in ("unsupported", "unknown"):
-        rows = [(*found.places[a], found.places[a][1], a, f"{n} uses") for a, n in found.uses.items() if found.status[a] == status]
+        rows = [
+            (*found.places[a], found.places[a][1], a, f"{n} uses")
+            for a, n in found.uses.items()
+            if found.status[a] == status
+        ]
         _csv(folder / f"{status}_api.csv", rows)
 
 

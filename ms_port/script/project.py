@@ -9,9 +9,21 @@ from pathlib import Path
 
 from ms_port.script.source import Source, dotted
 
-FOREIGN = ("torch", "torchvision", "torchaudio", "torchtext", "apex", "pytorch_lightning", "lightning", "accelerate", "torchmetrics")
+FOREIGN = (
+    "torch",
+    "torchvision",
+    "torchaudio",
+    "torchtext",
+    "apex",
+    "pytorch_lightning",
+    "lightning",
+    "accelerate",
+    "torchmetrics",
+)
 """Packages whose names the rewrite looks at."""
-SKIPPED = frozenset({".git", "__pycache__", ".venv", "venv", "node_modules", ".hg", ".svn", ".tox", ".mypy_cache", ".eggs"})
+SKIPPED = frozenset(
+    {".git", "__pycache__", ".venv", "venv", "node_modules", ".hg", ".svn", ".tox", ".mypy_cache", ".eggs"}
+)
 Kind = object
 """What is known of a value; see kinds.py."""
 
@@ -191,7 +203,10 @@ def _imported(
 ) -> None:
     if isinstance(node, ast.Import):
         for alias in node.names:
-            local, target = alias.asname or alias.name.split(".")[0], alias.name if alias.asname else alias.name.split(".")[0]
+            local, target = (
+                alias.asname or alias.name.split(".")[0],
+                alias.name if alias.asname else alias.name.split(".")[0],
+            )
             module.names[local] = target
             if target.split(".")[0] not in FOREIGN:
                 bound.add(local)

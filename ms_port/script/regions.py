@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from ms_port.script.kinds import Inference, is_module, is_tensor
 from ms_port.script.source import dotted
 
-CUTS = frozenset("detach item numpy tolist argmax eq ne gt lt ge le size dim numel long int bool new_zeros new_ones new_full new_tensor new_empty zeros_like ones_like".split())
+CUTS = frozenset(
+    "detach item numpy tolist argmax eq ne gt lt ge le size dim numel long int bool new_zeros new_ones new_full new_tensor new_empty zeros_like ones_like".split()
+)
 """Methods behind which no gradient flows."""
 BLOCKS = ("body", "orelse", "finalbody")
 
@@ -55,7 +57,9 @@ class Refusal:
 
 def backward_of(node: ast.AST, inference: Inference) -> Backward | None:
     """The backward that a statement makes."""
-    if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute)):
+    if not (
+        isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute)
+    ):
         return None
     call, func = node.value, node.value.func
     if func.attr in ("manual_backward",) and call.args:
@@ -99,7 +103,11 @@ def targets(statement: ast.AST) -> set[str]:
             found.add(dotted(node) or "")
         elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
             found.add(dotted(node.value) or "")
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("append", "extend", "insert", "update", "add_"):
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in ("append", "extend", "insert", "update", "add_")
+        ):
             found.add(dotted(node.func.value) or "")
         elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             found.add(node.name)
@@ -114,7 +122,9 @@ def flows(node: ast.AST, cuts: Callable[[ast.Call], bool] | None = None) -> Iter
         return
     if isinstance(node, (ast.Lambda, ast.FunctionDef)):
         yield node
-    if isinstance(node, (ast.With, ast.AsyncWith)) and any("no_grad" in ast.unparse(i.context_expr) for i in node.items):
+    if isinstance(node, (ast.With, ast.AsyncWith)) and any(
+        "no_grad" in ast.unparse(i.context_expr) for i in node.items
+    ):
         return
     if isinstance(node, (ast.JoinedStr, ast.Compare)):
         return
@@ -168,7 +178,9 @@ class Finder:
             self.paths[statement] = here
             if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 continue
-            if isinstance(statement, (ast.With, ast.AsyncWith)) and any("no_grad" in ast.unparse(i.context_expr) for i in statement.items):
+            if isinstance(statement, (ast.With, ast.AsyncWith)) and any(
+                "no_grad" in ast.unparse(i.context_expr) for i in statement.items
+            ):
                 quiet: dict[str, bool] = {}
                 self._walk(statement.body, here, quiet)
                 for inner in ast.walk(statement):
@@ -182,7 +194,11 @@ class Finder:
 
     def _carried(self, statement: ast.stmt, carry: dict[str, bool], before: dict[str, bool]) -> set[str]:
         """Names that hold a value with a gradient after a statement; ``carry`` is brought up to date."""
-        inner = set().union(*(self.carrying.get(s, set()) for b in blocks(statement) for s in b)) if any(True for _ in blocks(statement)) else set()
+        inner = (
+            set().union(*(self.carrying.get(s, set()) for b in blocks(statement) for s in b))
+            if any(True for _ in blocks(statement))
+            else set()
+        )
         if inner or any(True for _ in blocks(statement)):
             return inner
         value: ast.AST | None = getattr(statement, "value", None)
@@ -235,7 +251,9 @@ class Finder:
         if not (isinstance(kind, tuple) and kind[0] == "func"):
             return False
         text = ast.unparse(kind[1].node)
-        return ("detach(" in text or ".data" in text or ".item()" in text) and not _computes(kind[1].node, self.inference, set())
+        return ("detach(" in text or ".data" in text or ".item()" in text) and not _computes(
+            kind[1].node, self.inference, set()
+        )
 
     def _through(self, node: ast.Call) -> bool:
         """Whether a call may run a model: a module, a function of the project, something unknown on tensors."""
@@ -247,9 +265,22 @@ class Finder:
         if isinstance(kind, tuple) and kind[0] == "inst":
             return True
         if isinstance(node.func, ast.Attribute) and is_module(self.inference.of(node.func.value)):
-            return node.func.attr not in ("parameters", "state_dict", "train", "eval", "zero_grad", "named_parameters", "to", "load_state_dict", "modules", "children")
+            return node.func.attr not in (
+                "parameters",
+                "state_dict",
+                "train",
+                "eval",
+                "zero_grad",
+                "named_parameters",
+                "to",
+                "load_state_dict",
+                "modules",
+                "children",
+            )
         given = [*node.args, *(k.value for k in node.keywords)]
-        unknown = kind is None and isinstance(node.func, (ast.Name, ast.Attribute, ast.Subscript)) and not _builtin(node.func)
+        unknown = (
+            kind is None and isinstance(node.func, (ast.Name, ast.Attribute, ast.Subscript)) and not _builtin(node.func)
+        )
         if unknown and isinstance(node.func, ast.Attribute) and is_tensor(self.inference.of(node.func.value)):
             return False
         return unknown and any(is_tensor(self.inference.of(a)) for a in given)
@@ -278,12 +309,21 @@ class Finder:
                     needed -= hit - self._reads(statement.value)
             if chosen:
                 included[level] = set(chosen)
-                crossed = any(isinstance(path[k][0][path[k][1]], (ast.For, ast.While, ast.AsyncFor)) for k in range(level, home))
+                crossed = any(
+                    isinstance(path[k][0][path[k][1]], (ast.For, ast.While, ast.AsyncFor)) for k in range(level, home)
+                )
                 if not crossed:
                     home, first, last, resolved = level, min(chosen), max(chosen), True
-                    inner = [block_[i] for k in sorted(included) if k > level for block_, i in [(path[k][0], i) for i in sorted(included[k])]]
+                    inner = [
+                        block_[i]
+                        for k in sorted(included)
+                        if k > level
+                        for block_, i in [(path[k][0], i) for i in sorted(included[k])]
+                    ]
                     if inner:
-                        return Refusal(backward, "the loss is computed partly inside and partly before the branch of its backward")
+                        return Refusal(
+                            backward, "the loss is computed partly inside and partly before the branch of its backward"
+                        )
                 else:
                     again = [block[i] for i in sorted(chosen)] + again
             level -= 1
@@ -329,7 +369,18 @@ class Finder:
         holder = path[home][0][path[home][1]]
         if not (isinstance(holder, ast.If) and path[home + 1][0] is holder.body):
             return None
-        simple = (ast.Name, ast.Attribute, ast.Compare, ast.Constant, ast.BoolOp, ast.UnaryOp, ast.cmpop, ast.boolop, ast.unaryop, ast.expr_context)
+        simple = (
+            ast.Name,
+            ast.Attribute,
+            ast.Compare,
+            ast.Constant,
+            ast.BoolOp,
+            ast.UnaryOp,
+            ast.cmpop,
+            ast.boolop,
+            ast.unaryop,
+            ast.expr_context,
+        )
         if not all(isinstance(node, simple) for node in ast.walk(holder.test)):
             return None
         made = {name for s in path[home][0][: path[home][1]] for name in self.carrying.get(s, set())}
@@ -362,7 +413,18 @@ def _in_loop(statement: ast.stmt, node: ast.AST) -> bool:
 def _plain_layer(api: str) -> bool:
     """Layers without parameters: losses, activations and the like carry a gradient on, and start none."""
     last = api.rpartition(".")[2]
-    return last.endswith("Loss") or last in ("ReLU", "Softmax", "LogSoftmax", "Sigmoid", "Tanh", "Dropout", "Flatten", "Identity", "CosineSimilarity", "LeakyReLU")
+    return last.endswith("Loss") or last in (
+        "ReLU",
+        "Softmax",
+        "LogSoftmax",
+        "Sigmoid",
+        "Tanh",
+        "Dropout",
+        "Flatten",
+        "Identity",
+        "CosineSimilarity",
+        "LeakyReLU",
+    )
 
 
 def _computes(node: ast.AST, inference: Inference, seen: set[ast.AST]) -> bool:
@@ -386,10 +448,47 @@ def _returns(node: ast.AST) -> bool:
     """Whether a function gives back something through which a gradient can flow."""
     if isinstance(node, ast.Lambda):
         return True
-    values = [n.value for n in _own(node) if isinstance(n, ast.Return) and n.value is not None] if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) else []
-    inner = [n.value for child in ast.iter_child_nodes(node) for n in _own(child) if isinstance(n, ast.Return) and n.value is not None]
-    return any(isinstance(part, (ast.Name, ast.Attribute, ast.Call)) for value in [*values, *inner] for part in flows(value))
+    values = (
+        [n.value for n in _own(node) if isinstance(n, ast.Return) and n.value is not None]
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        else []
+    )
+    inner = [
+        n.value
+        for child in ast.iter_child_nodes(node)
+        for n in _own(child)
+        if isinstance(n, ast.Return) and n.value is not None
+    ]
+    return any(
+        isinstance(part, (ast.Name, ast.Attribute, ast.Call)) for value in [*values, *inner] for part in flows(value)
+    )
 
 
 def _builtin(func: ast.expr) -> bool:
-    return isinstance(func, ast.Name) and func.id in ("print", "len", "float", "int", "str", "range", "zip", "enumerate", "sum", "list", "tuple", "isinstance", "max", "min", "abs", "round", "iter", "next", "map", "sorted", "type", "getattr", "hasattr", "dict", "set")
+    return isinstance(func, ast.Name) and func.id in (
+        "print",
+        "len",
+        "float",
+        "int",
+        "str",
+        "range",
+        "zip",
+        "enumerate",
+        "sum",
+        "list",
+        "tuple",
+        "isinstance",
+        "max",
+        "min",
+        "abs",
+        "round",
+        "iter",
+        "next",
+        "map",
+        "sorted",
+        "type",
+        "getattr",
+        "hasattr",
+        "dict",
+        "set",
+    )

@@ -58,11 +58,15 @@ class Weights:
         saved = dict(np.load(file))
         missing, extra = sorted(have.keys() - saved.keys()), sorted(saved.keys() - have.keys())
         if missing or extra:
-            raise SystemExit(f"compare: other parameters than in torch: without a value {missing[:5]}, left over {extra[:5]}")
+            raise SystemExit(
+                f"compare: other parameters than in torch: without a value {missing[:5]}, left over {extra[:5]}"
+            )
         for name, array in saved.items():
             if tuple(have[name].shape) != array.shape:
                 raise SystemExit(f"compare: {name} has shape {have[name].shape}, in torch {array.shape}")
-            have[name].set_data(self.ms.Tensor(array.copy())) if hasattr(have[name], "set_data") else have[name].assign_value(self.ms.Tensor(array.copy()))
+            have[name].set_data(self.ms.Tensor(array.copy())) if hasattr(have[name], "set_data") else have[
+                name
+            ].assign_value(self.ms.Tensor(array.copy()))
 
     def mark(self, cell: Any) -> None:
         self.kept.append(cell)
@@ -84,7 +88,9 @@ def _random(ms: Any, draws: Draws) -> None:
         return draw
 
     def like(kind: str) -> Any:
-        return lambda tensor, seed=None, dtype=None: ms.Tensor(getattr(draws, kind)(tuple(tensor.shape))).astype(dtype or tensor.dtype)
+        return lambda tensor, seed=None, dtype=None: ms.Tensor(getattr(draws, kind)(tuple(tensor.shape))).astype(
+            dtype or tensor.dtype
+        )
 
     ms.ops.randn, ms.ops.rand = shaped("normal"), shaped("uniform")
     ms.ops.randn_like, ms.ops.rand_like = like("normal"), like("uniform")
@@ -97,7 +103,9 @@ def _dropout(ms: Any, draws: Draws) -> None:
         return input * ms.Tensor(draws.mask(tuple(input.shape), p)).astype(input.dtype)
 
     ms.ops.dropout = dropout
-    ms.nn.Dropout.construct = lambda self, x: dropout(x, self.p if self.p is not None else 1 - self.keep_prob, self.training)
+    ms.nn.Dropout.construct = lambda self, x: dropout(
+        x, self.p if self.p is not None else 1 - self.keep_prob, self.training
+    )
 
 
 def _calls(ms: Any, loader: Weights, draws: Draws) -> None:
@@ -121,7 +129,8 @@ def _calls(ms: Any, loader: Weights, draws: Draws) -> None:
             loader.mark(made)
         return made
 
-    ms.nn.Cell.__call__, ms.nn.Cell.state_dict, copy.deepcopy = called, state_dict, copied
+    ms.nn.Cell.__call__, ms.nn.Cell.state_dict = called, state_dict
+    copy.deepcopy = copied  # type: ignore[assignment]
 
 
 class Parts(importlib.abc.MetaPathFinder):

@@ -145,7 +145,14 @@ def _weights(torch: Any, folder: Path, draws: Draws) -> None:
         found: dict[str, Any] = {}
         for path, inner in module.named_modules():
             own = [*inner._parameters.items(), *((k, b) for k, b in inner._buffers.items())]
-            row = next((op_map.row(f"torch.nn.{c.__name__}") for c in type(inner).__mro__ if c.__module__.startswith("torch.nn") and op_map.row(f"torch.nn.{c.__name__}")), None)
+            row = next(
+                (
+                    op_map.row(f"torch.nn.{c.__name__}")
+                    for c in type(inner).__mro__
+                    if c.__module__.startswith("torch.nn") and op_map.row(f"torch.nn.{c.__name__}")
+                ),
+                None,
+            )
             for name, tensor in own:
                 if tensor is None:
                     continue
@@ -196,7 +203,7 @@ def _weights(torch: Any, folder: Path, draws: Draws) -> None:
             return made
         return deepcopy(item, memo)
 
-    copy.deepcopy = copied
+    copy.deepcopy = copied  # type: ignore[assignment]
 
 
 if __name__ == "__main__":

@@ -38,7 +38,15 @@ def to_json(found: Migration) -> dict[str, Any]:
     return {
         **counts(found),
         "flags": [
-            {"rule": n.rule, "severity": n.severity, "file": n.file, "line": n.line, "op": n.api, "before": n.before, "message": n.after}
+            {
+                "rule": n.rule,
+                "severity": n.severity,
+                "file": n.file,
+                "line": n.line,
+                "op": n.api,
+                "before": n.before,
+                "message": n.after,
+            }
             for n in found.open
         ],
     }
@@ -80,7 +88,9 @@ def log(found: Migration) -> list[str]:
     for file in found.originals:
         mine = [n for n in found.notes if n.file == file]
         state = "rewritten" if file in found.files else "has no torch: copied as it is"
-        lines.append(f"{file}: {state}; {sum(n.severity == 'info' for n in mine)} changes, {sum(n.severity != 'info' for n in mine)} to look at")
+        lines.append(
+            f"{file}: {state}; {sum(n.severity == 'info' for n in mine)} changes, {sum(n.severity != 'info' for n in mine)} to look at"
+        )
     lines += [f"{file}: not read as Python ({reason}): copied as it is" for file, reason in found.broken.items()]
     lines += [f"{n.severity}: {n.file}:{n.line}: {n.rule} {n.api}: {n.after}" for n in found.open]
     return lines
@@ -88,7 +98,9 @@ def log(found: Migration) -> list[str]:
 
 def difference(found: Migration) -> str:
     """All changed files side by side, without scripts or outside files."""
-    parts = [f"<!doctype html><meta charset=utf-8><title>ms-port script</title><style>{_STYLE}</style><h1>What changed</h1>"]
+    parts = [
+        f"<!doctype html><meta charset=utf-8><title>ms-port script</title><style>{_STYLE}</style><h1>What changed</h1>"
+    ]
     for file, text in found.files.items():
         before = found.originals.get(file)
         parts.append(f"<h2>{html.escape(file)}</h2>")
@@ -98,5 +110,9 @@ def difference(found: Migration) -> str:
         elif len(old) > LONGEST_DIFF:
             parts.append(f"<pre>{html.escape(chr(10).join(difflib.unified_diff(old, new, lineterm='')))}</pre>")
         else:
-            parts.append(difflib.HtmlDiff(tabsize=4, wrapcolumn=100).make_table(old, new, "torch", "MindSpore", context=True, numlines=3))
+            parts.append(
+                difflib.HtmlDiff(tabsize=4, wrapcolumn=100).make_table(
+                    old, new, "torch", "MindSpore", context=True, numlines=3
+                )
+            )
     return "\n".join(parts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 from collections import Counter
@@ -93,7 +92,9 @@ def files_below(root: Path) -> Iterator[Path]:
                 if entry.is_dir():
                     if entry.name not in SKIPPED:
                         stack.append(Path(entry.path))
-                elif entry.is_file() and entry.name.endswith((".py", ".cu", ".cuh", ".sh", "requirements.txt", ".ipynb")):
+                elif entry.is_file() and entry.name.endswith(
+                    (".py", ".cu", ".cuh", ".sh", "requirements.txt", ".ipynb")
+                ):
                     yield Path(entry.path)
             except OSError:
                 continue
@@ -141,12 +142,30 @@ def status_of(name: str, rows: dict[str, bool]) -> str:
         return "differs" if rows[name] else "supported"
     if name in table.refused:
         return "unsupported"
-    if name in table.parts or name in table.values or name in table.templates or name in table.drop or name in table.identity or name in table.contexts:
+    if (
+        name in table.parts
+        or name in table.values
+        or name in table.templates
+        or name in table.drop
+        or name in table.identity
+        or name in table.contexts
+    ):
         return "supported"
     last = name.rpartition(".")[2]
-    if name.startswith("torch.") and name.count(".") == 1 and re.fullmatch(r"(u?int|float|bfloat|complex)\d+|float|double|half|long|int|short|bool|strided|channels_last|contiguous_format", last):
+    if (
+        name.startswith("torch.")
+        and name.count(".") == 1
+        and re.fullmatch(
+            r"(u?int|float|bfloat|complex)\d+|float|double|half|long|int|short|bool|strided|channels_last|contiguous_format",
+            last,
+        )
+    ):
         return "supported"
-    if f"{name}_" in rows or name in ("torch.nn.functional", "torch.nn.init", "torch.distributed") or name.startswith("torch.backends."):
+    if (
+        f"{name}_" in rows
+        or name in ("torch.nn.functional", "torch.nn.init", "torch.distributed")
+        or name.startswith("torch.backends.")
+    ):
         return "supported"
     if name.split(".")[0] == "torchvision" and ".transforms" in name:
         return "supported"

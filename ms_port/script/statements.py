@@ -19,7 +19,13 @@ IMPORTS_HERE = "__imports_of_ms_port__"
 class Statements:
     """Renders one file."""
 
-    def __init__(self, expressions: Expressions, classes: dict[ast.ClassDef, Class], functions: dict[ast.AST, Function], parallel: bool) -> None:
+    def __init__(
+        self,
+        expressions: Expressions,
+        classes: dict[ast.ClassDef, Class],
+        functions: dict[ast.AST, Function],
+        parallel: bool,
+    ) -> None:
         self.e, self.classes, self.functions = expressions, classes, functions
         self.source = expressions.source
         self.steps = Steps(self, parallel)
@@ -63,7 +69,12 @@ class Statements:
             statement = body[index]
             gap = self.source.between(position, self.source.span(statement)[0])
             region = self.starts.get(statement)
-            if region is not None and statement not in self.plain and region.block is not None and any(s is statement for s in body):
+            if (
+                region is not None
+                and statement not in self.plain
+                and region.block is not None
+                and any(s is statement for s in body)
+            ):
                 last = index if region.last < region.first else index + region.last - region.first
                 position = self.source.span(body[last])[1]
                 tail = self.source.between(position, self._line_end(position))
@@ -73,7 +84,11 @@ class Statements:
             else:
                 text = self.statement(statement, indent)
                 index, position = index + 1, self.source.span(statement)[1]
-                if text is None and self.source.between(position, self._line_end(position)).strip().startswith("#") and index < len(body):
+                if (
+                    text is None
+                    and self.source.between(position, self._line_end(position)).strip().startswith("#")
+                    and index < len(body)
+                ):
                     position = self._line_end(position)  # the comment was about what is gone
             pieces.append((gap, text if text is not None else ""))
         return self._joined(pieces, indent, inline)
@@ -149,8 +164,8 @@ class Statements:
             case ast.Assign(targets=[target]):
                 text = self._compound(node)
                 # `data = data.to(device)` leaves `data = data`
-                value = text[self._value_start(node) :].strip()
-                return None if value == self.source.segment(target) and text != self.source.segment(node) else text
+                made = text[self._value_start(node) :].strip()
+                return None if made == self.source.segment(target) and text != self.source.segment(node) else text
         return self._compound(node)
 
     def _value_start(self, node: ast.Assign) -> int:
@@ -231,7 +246,9 @@ class Statements:
         if found is not None and found.family in ("function", "lightning"):
             self.e._line = node.lineno
             what = "torch.autograd.Function" if found.family == "function" else "LightningModule"
-            reason = "write it as a Cell with a bprop" if found.family == "function" else "write its training_step as a loop"
+            reason = (
+                "write it as a Cell with a bprop" if found.family == "function" else "write its training_step as a loop"
+            )
             self.e.note("MSP608" if found.family == "lightning" else "MSP602", node.name, reason, "", "error", what)
         outer = self.e.in_cell
         self.e.in_cell = found is not None and is_module(("inst", found))
@@ -253,7 +270,12 @@ class Statements:
             self.e.function, self.e.in_region = outer, outer_region
             self.steps.restore(held)
         text = self._decorators(node, text)
-        if function is not None and function.owner is not None and node.name == "forward" and is_module(("inst", function.owner)):
+        if (
+            function is not None
+            and function.owner is not None
+            and node.name == "forward"
+            and is_module(("inst", function.owner))
+        ):
             text = text.replace("def forward(", "def construct(", 1)
             self.e._line = node.lineno
             self.e.note("MSP601", "def forward", "def construct", "", "info", "torch.nn.Module.forward")
@@ -295,7 +317,10 @@ class Statements:
             colon = head.index(":", head.rindex(")") if ")" in head else 0)
             return f"with {self.e.needs.name('ms')}._no_grad(){head[colon:]}{self._unit(node, list(node.body))}"
         if kept:
-            head = ", ".join(self.e.render(i.context_expr) + (f" as {self.e.render(i.optional_vars)}" if i.optional_vars else "") for i in kept)
+            head = ", ".join(
+                self.e.render(i.context_expr) + (f" as {self.e.render(i.optional_vars)}" if i.optional_vars else "")
+                for i in kept
+            )
             return f"with {head}:\n{self.source.indent(node.body[0]) or indent + '    '}{self._unit(node, list(node.body))}"
         inner = self.source.indent(node.body[0]) if self.source.leads_line(node.body[0]) else indent
         body = self.block(node.body, inner, not self.source.leads_line(node.body[0]))
@@ -338,22 +363,43 @@ class Statements:
             return None
         if isinstance(value, ast.Call) and text != self.source.segment(value) and _idle(text) and self._pure(value):
             return None
-        return text if not isinstance(value, ast.GeneratorExp) else text
+        return text
 
     def _pure(self, value: ast.Call) -> bool:
         """``model.to(device)`` as a statement: nothing is left of it."""
-        return isinstance(value.func, ast.Attribute) and value.func.attr in ("to", "cuda", "cpu", "float", "double", "half", "requires_grad_", "share_memory", "contiguous", "retain_grad", "npu", "share_memory_")
+        return isinstance(value.func, ast.Attribute) and value.func.attr in (
+            "to",
+            "cuda",
+            "cpu",
+            "float",
+            "double",
+            "half",
+            "requires_grad_",
+            "share_memory",
+            "contiguous",
+            "retain_grad",
+            "npu",
+            "share_memory_",
+        )
 
     def _rebound(self, value: ast.Call) -> str | None:
         """In a cell or a differentiated function an in-place method on a name makes a new value under that name."""
-        if not isinstance(value.func, ast.Attribute) or not value.func.attr.endswith("_") or value.func.attr.startswith("_"):
+        if (
+            not isinstance(value.func, ast.Attribute)
+            or not value.func.attr.endswith("_")
+            or value.func.attr.startswith("_")
+        ):
             return None
         root, calls = root_of(value)
         kind = self.e.inference.of(root)
         shape = value.func.attr in ("unsqueeze_", "squeeze_", "detach_", "t_", "transpose_")
         if not isinstance(root, ast.Name) or not is_tensor(kind) or kind == "parameter" or not calls:
             return None
-        if not (shape or self.e.in_region or (self.e.in_cell and self.e.function is not None and self.e.function.name == "forward")):
+        if not (
+            shape
+            or self.e.in_region
+            or (self.e.in_cell and self.e.function is not None and self.e.function.name == "forward")
+        ):
             return None
         if value.func.attr == "detach_":
             return f"{root.id} = {self.e.needs.name('ops')}.stop_gradient({root.id})"

@@ -58,7 +58,7 @@ class Steps:
 
     def scope(self, body: list[ast.stmt], regions: list[Region]) -> None:
         self.current = Scope(body)
-        taken = {n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name)} | set(self.s.source.tree and self.s.e.module.bound)
+        taken = {n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name)} | self.s.e.module.bound
         for number, region in enumerate(regions):
             self.current.plans[region] = self._plan(region, number, len(regions), taken)
 
@@ -108,11 +108,30 @@ class Steps:
                             decided.setdefault(optimizer, False)
         names = {name: None for name, wanted in decided.items() if wanted}
         kept = [n for n in names if self.s.e.inference.owners.get(n) is None or True]
-        return sorted(kept, key=lambda n: [dotted(c.func.value) if isinstance(c.func, ast.Attribute) else "" for s in order for c in self._calls(s)].index(n) if any(isinstance(c.func, ast.Attribute) and dotted(c.func.value) == n for s in order for c in self._calls(s)) else 0)
+        return sorted(
+            kept,
+            key=lambda n: (
+                [
+                    dotted(c.func.value) if isinstance(c.func, ast.Attribute) else ""
+                    for s in order
+                    for c in self._calls(s)
+                ].index(n)
+                if any(
+                    isinstance(c.func, ast.Attribute) and dotted(c.func.value) == n
+                    for s in order
+                    for c in self._calls(s)
+                )
+                else 0
+            ),
+        )
 
     def _calls(self, statement: ast.stmt) -> list[ast.Call]:
         value = getattr(statement, "value", None)
-        if isinstance(statement, (ast.Expr, ast.Assign)) and isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+        if (
+            isinstance(statement, (ast.Expr, ast.Assign))
+            and isinstance(value, ast.Call)
+            and isinstance(value.func, ast.Attribute)
+        ):
             return [value]
         return []
 
@@ -146,10 +165,22 @@ class Steps:
         inside = {id(n) for s in region.body for n in ast.walk(s)}
         inside |= {id(n) for b in region.backwards for n in ast.walk(b.statement)}
         outside = self.current.body if self.s.e.function is not None else self.s.source.tree.body
-        read = {n.id for s in outside for n in ast.walk(s) if isinstance(n, ast.Name) and id(n) not in inside and isinstance(n.ctx, (ast.Load, ast.Del))}
+        read = {
+            n.id
+            for s in outside
+            for n in ast.walk(s)
+            if isinstance(n, ast.Name) and id(n) not in inside and isinstance(n.ctx, (ast.Load, ast.Del))
+        }
         several = len(region.backwards) > 1
         loss = dotted(region.backwards[0].loss)
-        comprehension = {n.id for s in region.body for c in ast.walk(s) if isinstance(c, ast.comprehension) for n in ast.walk(c.target) if isinstance(n, ast.Name)}
+        comprehension = {
+            n.id
+            for s in region.body
+            for c in ast.walk(s)
+            if isinstance(c, ast.comprehension)
+            for n in ast.walk(c.target)
+            if isinstance(n, ast.Name)
+        }
         return [name for name in made if name in read or (several and name == loss) if name not in comprehension - read]
 
     def _arguments(self, region: Region) -> tuple[list[str], list[str]]:
@@ -165,17 +196,39 @@ class Steps:
             if not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.FunctionDef, ast.With)):
                 conditional |= stored
         before = {n for s in statements(self.current.body) if s not in region.body for n in self._before(s, region)}
-        shared = {n for s in self.current.body for node in ast.walk(s) if isinstance(node, (ast.Global, ast.Nonlocal)) for n in node.names}
-        names = [n for n in sorted(made) if n not in shared and (first.get(n, False) or (n in conditional and n in before and not first.get(n, True)))]
-        plainly = {n.id for s in [*region.again, *region.body] for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        shared = {
+            n
+            for s in self.current.body
+            for node in ast.walk(s)
+            if isinstance(node, (ast.Global, ast.Nonlocal))
+            for n in node.names
+        }
+        names = [
+            n
+            for n in sorted(made)
+            if n not in shared
+            and (first.get(n, False) or (n in conditional and n in before and not first.get(n, True)))
+        ]
+        plainly = {
+            n.id
+            for s in [*region.again, *region.body]
+            for n in ast.walk(s)
+            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        }
         return [n for n in names if n in plainly], sorted(shared & made)
 
     def _before(self, statement: ast.stmt, region: Region) -> set[str]:
         """Names that certainly have a value before the region: assigned in front of it."""
-        start = region.block[region.first].lineno if region.first <= region.last else region.backwards[0].statement.lineno
+        start = (
+            region.block[region.first].lineno if region.first <= region.last else region.backwards[0].statement.lineno
+        )
         if isinstance(statement, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
             return set()
-        return {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n.lineno < start} | {n.arg for n in ast.walk(statement) if isinstance(n, ast.arg)}
+        return {
+            n.id
+            for n in ast.walk(statement)
+            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n.lineno < start
+        } | {n.arg for n in ast.walk(statement) if isinstance(n, ast.arg)}
 
     def _direct(self, region: Region, optimizers: list[str]) -> str | None:
         """``zero_grad``, ``backward``, ``step`` in a row on one optimizer, and nobody looks at ``.grad``: it is called with the gradients."""
@@ -187,7 +240,9 @@ class Steps:
         if not any(s is backward.statement for s in block):
             return None
         index = next(i for i, s in enumerate(block) if s is backward.statement)
-        if index + 1 >= len(block) or index - region.last > 1 and any(self._touches(s) for s in block[region.last + 1 : index]):
+        if index + 1 >= len(block) or (
+            index - region.last > 1 and any(self._touches(s) for s in block[region.last + 1 : index])
+        ):
             return None
         follow = block[index + 1]
         calls = self._calls(follow)
@@ -217,7 +272,11 @@ class Steps:
         for call in self._calls(statement):
             assert isinstance(call.func, ast.Attribute)
             holder = dotted(call.func.value)
-            if call.func.attr == "zero_grad" and holder is not None and (holder == optimizer or self.s.e.inference.owners.get(optimizer) == holder):
+            if (
+                call.func.attr == "zero_grad"
+                and holder is not None
+                and (holder == optimizer or self.s.e.inference.owners.get(optimizer) == holder)
+            ):
                 return True
         return False
 
@@ -253,18 +312,38 @@ class Steps:
             e._line = backward.statement.lineno
             again = "; ".join(self.s.source.segment(s).split("\n")[0] for s in region.again)
             e.note("MSP606", again, "computed a second time", "", "warning", "backward")
-        head = [f"global {', '.join(plan.shared)}"] if plan.shared and e.function is None else [f"nonlocal {', '.join(plan.shared)}"] if False else []
+        head = (
+            [f"global {', '.join(plan.shared)}"]
+            if plan.shared and e.function is None
+            else [f"nonlocal {', '.join(plan.shared)}"]
+            if False
+            else []
+        )
         given = [n for n in plan.given if n not in plan.shared]
         received = plan.loss
         if backward.scaler is not None and len(region.backwards) == 1:
-            received, given = "_", list(dict.fromkeys([*([plan.loss] if plan.loss != "_" and plan.loss in self._made(region) else []), *given]))
+            received, given = (
+                "_",
+                list(
+                    dict.fromkeys(
+                        [*([plan.loss] if plan.loss != "_" and plan.loss in self._made(region) else []), *given]
+                    )
+                ),
+            )
         arguments = ", ".join(f"{n}={n}" for n in plan.arguments)
         result = ", ".join([loss, *given])
         lines = [*head, *lines, f"return {result}"]
         definition = f"def {plan.name}({arguments}):\n" + "\n".join(f"{inner}{line}" for line in lines)
         e.change(backward.statement, "MSP604", f"value_and_grad({plan.name})", "torch.Tensor.backward")
-        text = "".join(f"{line}\n{indent}" for line in hoisted) + definition + f"\n\n{indent}" + self._call(region, plan, received, given, indent)
-        if backward.statement in region.block and region.first > region.last:  # nothing stands before the backward: it was the region's own statement
+        text = (
+            "".join(f"{line}\n{indent}" for line in hoisted)
+            + definition
+            + f"\n\n{indent}"
+            + self._call(region, plan, received, given, indent)
+        )
+        if (
+            backward.statement in region.block and region.first > region.last
+        ):  # nothing stands before the backward: it was the region's own statement
             rest = None if plan.direct else self.backward(backward.statement)
             text += f"\n{indent}{rest}" if rest else ""
         return text
@@ -369,7 +448,11 @@ def _events(node: ast.AST) -> list[tuple[str, bool]]:
         children.sort(key=lambda c: c is not node.iter)
     elif isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)):
         bound = {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
-        inner = [event for child in [*node.generators, *(c for c in children if not isinstance(c, ast.comprehension))] for event in _events(child)]
+        inner = [
+            event
+            for child in [*node.generators, *(c for c in children if not isinstance(c, ast.comprehension))]
+            for event in _events(child)
+        ]
         return [(name, load) for name, load in inner if name not in bound]
     for child in children:
         found += _events(child)

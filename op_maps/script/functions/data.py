@@ -1,8 +1,8 @@
 """Datasets, samplers and loaders with torch's order and batching, over ``mindspore.dataset`` where workers are asked for."""
 
+import gzip
 import math
 import os
-import gzip
 import pickle
 import struct
 
@@ -10,6 +10,8 @@ import mindspore as ms
 import mindspore.dataset as ds
 import numpy as np
 from mindspore import Tensor
+
+from .running import process_rank, world_size
 
 
 class Dataset:
@@ -115,7 +117,11 @@ class SubsetRandomSampler:
 
 class WeightedRandomSampler:
     def __init__(self, weights, num_samples, replacement=True, generator=None):
-        self.weights, self.num_samples, self.replacement = np.asarray([float(w) for w in weights]), num_samples, replacement
+        self.weights, self.num_samples, self.replacement = (
+            np.asarray([float(w) for w in weights]),
+            num_samples,
+            replacement,
+        )
 
     def __iter__(self):
         draws = ms.ops.rand(self.num_samples if self.replacement else len(self.weights)).asnumpy().astype(np.float64)
@@ -197,7 +203,27 @@ def default_collate(batch):
 class DataLoader:
     """Batches of a dataset. With ``num_workers`` they are made ahead by the threads of a GeneratorDataset."""
 
-    def __init__(self, dataset, batch_size=1, shuffle=None, sampler=None, batch_sampler=None, num_workers=0, collate_fn=None, pin_memory=False, drop_last=False, timeout=0, worker_init_fn=None, multiprocessing_context=None, generator=None, *, prefetch_factor=None, persistent_workers=False, pin_memory_device="", in_order=True):
+    def __init__(
+        self,
+        dataset,
+        batch_size=1,
+        shuffle=None,
+        sampler=None,
+        batch_sampler=None,
+        num_workers=0,
+        collate_fn=None,
+        pin_memory=False,
+        drop_last=False,
+        timeout=0,
+        worker_init_fn=None,
+        multiprocessing_context=None,
+        generator=None,
+        *,
+        prefetch_factor=None,
+        persistent_workers=False,
+        pin_memory_device="",
+        in_order=True,
+    ):
         self.dataset, self.batch_size, self.num_workers, self.drop_last = dataset, batch_size, num_workers, drop_last
         self.iterable = not hasattr(dataset, "__getitem__")
         self.sampler = sampler
@@ -222,7 +248,10 @@ class DataLoader:
         if self.iterable:
             return self._stream()
         if self.batched:
-            make = [lambda indices=indices: self.collate_fn([self.dataset[int(i)] for i in indices]) for indices in self.batch_sampler]
+            make = [
+                lambda indices=indices: self.collate_fn([self.dataset[int(i)] for i in indices])
+                for indices in self.batch_sampler
+            ]
         else:
             make = [lambda index=index: self.collate_fn(self.dataset[int(index)]) for index in self.sampler]
         return _prefetched(make, self.num_workers) if self.num_workers and make else (batch() for batch in make)
@@ -289,7 +318,13 @@ def _prefetched(make, workers):
         yield from (batch() for batch in make[1:])
         return
     columns = [f"column_{i}" for i in range(len(leaves))]
-    pipeline = ds.GeneratorDataset(_Batches(make, first), columns, shuffle=False, num_parallel_workers=min(workers, len(make)), python_multiprocessing=False)
+    pipeline = ds.GeneratorDataset(
+        _Batches(make, first),
+        columns,
+        shuffle=False,
+        num_parallel_workers=min(workers, len(make)),
+        python_multiprocessing=False,
+    )
     for row in pipeline.create_tuple_iterator(num_epochs=1):
         yield _rebuilt(first, iter(row))
 
@@ -312,7 +347,15 @@ class VisionDataset(Dataset):
 
 
 class FakeData(VisionDataset):
-    def __init__(self, size=1000, image_size=(3, 224, 224), num_classes=10, transform=None, target_transform=None, random_offset=0):
+    def __init__(
+        self,
+        size=1000,
+        image_size=(3, 224, 224),
+        num_classes=10,
+        transform=None,
+        target_transform=None,
+        random_offset=0,
+    ):
         shape = (*image_size[1:], image_size[0])
         images = [np.random.RandomState(i + random_offset).randint(0, 256, shape).astype(np.uint8) for i in range(size)]
         targets = [int(np.random.RandomState(i + random_offset).randint(0, num_classes)) for i in range(size)]
@@ -347,7 +390,12 @@ class FashionMNIST(MNIST):
 class CIFAR10(VisionDataset):
     """The python version of CIFAR-10 below ``root``; nothing is downloaded."""
 
-    folder, train_files, test_files, key = "cifar-10-batches-py", [f"data_batch_{i}" for i in range(1, 6)], ["test_batch"], "labels"
+    folder, train_files, test_files, key = (
+        "cifar-10-batches-py",
+        [f"data_batch_{i}" for i in range(1, 6)],
+        ["test_batch"],
+        "labels",
+    )
 
     def __init__(self, root, train=True, transform=None, target_transform=None, download=False):
         images, targets = [], []
@@ -359,7 +407,9 @@ class CIFAR10(VisionDataset):
                 entry = pickle.load(stream, encoding="latin1")
             images.append(entry["data"])
             targets += entry[self.key]
-        super().__init__(np.vstack(images).reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), targets, transform, target_transform)
+        super().__init__(
+            np.vstack(images).reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), targets, transform, target_transform
+        )
 
 
 class CIFAR100(CIFAR10):

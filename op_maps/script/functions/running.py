@@ -55,7 +55,9 @@ def load(f, map_location=None, weights_only=None, **kwargs):
     with open(f, "rb") as stream:
         head = stream.read(4)
         if head[:2] == b"PK":
-            raise ValueError(f"{f} was written by torch: convert it with `ms-port weights`, which needs the port of its model")
+            raise ValueError(
+                f"{f} was written by torch: convert it with `ms-port weights`, which needs the port of its model"
+            )
         stream.seek(0)
         return _unpacked(pickle.load(stream))
 
@@ -163,7 +165,9 @@ class SummaryWriter:
         from tensorboard.compat.proto.summary_pb2 import Summary
 
         summary = Summary(value=[Summary.Value(tag=tag, simple_value=float(scalar_value))])
-        event = Event(wall_time=walltime or time.time(), step=None if global_step is None else int(global_step), summary=summary)
+        event = Event(
+            wall_time=walltime or time.time(), step=None if global_step is None else int(global_step), summary=summary
+        )
         self.writer.add_event(event)
 
     def add_scalars(self, main_tag, tag_scalar_dict, global_step=None, walltime=None):

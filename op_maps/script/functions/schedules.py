@@ -32,7 +32,11 @@ class LRScheduler:
         return self._last_lr
 
     def state_dict(self):
-        return {k: v for k, v in self.__dict__.items() if k != "optimizer" and not callable(v) and k not in ("lr_lambdas", "schedulers", "_schedulers")}
+        return {
+            k: v
+            for k, v in self.__dict__.items()
+            if k != "optimizer" and not callable(v) and k not in ("lr_lambdas", "schedulers", "_schedulers")
+        }
 
     def load_state_dict(self, state_dict):
         self.__dict__.update(state_dict)
@@ -77,7 +81,10 @@ class CosineAnnealingLR(LRScheduler):
         if step == 0:
             return self.current
         if (step - 1 - period) % (2 * period) == 0:
-            return [lr + (base - low) * (1 - math.cos(math.pi / period)) / 2 for base, lr in zip(self.base_lrs, self.current)]
+            return [
+                lr + (base - low) * (1 - math.cos(math.pi / period)) / 2
+                for base, lr in zip(self.base_lrs, self.current)
+            ]
         factor = (1 + math.cos(math.pi * step / period)) / (1 + math.cos(math.pi * (step - 1) / period))
         return [factor * (lr - low) + low for lr in self.current]
 
@@ -88,7 +95,10 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self):
-        return [self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2 for base in self.base_lrs]
+        return [
+            self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
+            for base in self.base_lrs
+        ]
 
     def step(self, epoch=None):
         if epoch is None:
@@ -135,7 +145,10 @@ class LinearLR(LRScheduler):
         if self.last_epoch > self.total_iters:
             return self.current
         change = self.end_factor - self.start_factor
-        return [lr * (1 + change / (self.total_iters * self.start_factor + (self.last_epoch - 1) * change)) for lr in self.current]
+        return [
+            lr * (1 + change / (self.total_iters * self.start_factor + (self.last_epoch - 1) * change))
+            for lr in self.current
+        ]
 
 
 class ConstantLR(LRScheduler):
@@ -157,20 +170,45 @@ class PolynomialLR(LRScheduler):
     def get_lr(self):
         if self.last_epoch == 0 or self.last_epoch > self.total_iters:
             return self.current
-        factor = ((1.0 - self.last_epoch / self.total_iters) / (1.0 - (self.last_epoch - 1) / self.total_iters)) ** self.power
+        factor = (
+            (1.0 - self.last_epoch / self.total_iters) / (1.0 - (self.last_epoch - 1) / self.total_iters)
+        ) ** self.power
         return [lr * factor for lr in self.current]
 
 
 class OneCycleLR(LRScheduler):
-    def __init__(self, optimizer, max_lr, total_steps=None, epochs=None, steps_per_epoch=None, pct_start=0.3, anneal_strategy="cos", cycle_momentum=True, base_momentum=0.85, max_momentum=0.95, div_factor=25.0, final_div_factor=1e4, three_phase=False, last_epoch=-1):
+    def __init__(
+        self,
+        optimizer,
+        max_lr,
+        total_steps=None,
+        epochs=None,
+        steps_per_epoch=None,
+        pct_start=0.3,
+        anneal_strategy="cos",
+        cycle_momentum=True,
+        base_momentum=0.85,
+        max_momentum=0.95,
+        div_factor=25.0,
+        final_div_factor=1e4,
+        three_phase=False,
+        last_epoch=-1,
+    ):
         self.total_steps = total_steps if total_steps is not None else epochs * steps_per_epoch
         up = float(pct_start * self.total_steps) - 1
         peak, low, end = "max_lr", "initial_lr", "min_lr"
         high_momentum, low_momentum = "max_momentum", "base_momentum"
         if three_phase:
-            self.phases = [(up, low, peak, high_momentum, low_momentum), (2 * up + 1, peak, low, low_momentum, high_momentum), (self.total_steps - 1, low, end, high_momentum, high_momentum)]
+            self.phases = [
+                (up, low, peak, high_momentum, low_momentum),
+                (2 * up + 1, peak, low, low_momentum, high_momentum),
+                (self.total_steps - 1, low, end, high_momentum, high_momentum),
+            ]
         else:
-            self.phases = [(up, low, peak, high_momentum, low_momentum), (self.total_steps - 1, peak, end, low_momentum, high_momentum)]
+            self.phases = [
+                (up, low, peak, high_momentum, low_momentum),
+                (self.total_steps - 1, peak, end, low_momentum, high_momentum),
+            ]
         self.linear, self.cycle_momentum = anneal_strategy == "linear", cycle_momentum
         peaks = max_lr if isinstance(max_lr, (list, tuple)) else [max_lr] * len(optimizer.param_groups)
         for group, high in zip(optimizer.param_groups, peaks):
@@ -204,14 +242,33 @@ class OneCycleLR(LRScheduler):
 
 
 class CyclicLR(LRScheduler):
-    def __init__(self, optimizer, base_lr, max_lr, step_size_up=2000, step_size_down=None, mode="triangular", gamma=1.0, scale_fn=None, scale_mode="cycle", cycle_momentum=True, base_momentum=0.8, max_momentum=0.9, last_epoch=-1):
+    def __init__(
+        self,
+        optimizer,
+        base_lr,
+        max_lr,
+        step_size_up=2000,
+        step_size_down=None,
+        mode="triangular",
+        gamma=1.0,
+        scale_fn=None,
+        scale_mode="cycle",
+        cycle_momentum=True,
+        base_momentum=0.8,
+        max_momentum=0.9,
+        last_epoch=-1,
+    ):
         lows = base_lr if isinstance(base_lr, (list, tuple)) else [base_lr] * len(optimizer.param_groups)
         self.max_lrs = max_lr if isinstance(max_lr, (list, tuple)) else [max_lr] * len(optimizer.param_groups)
         for group, low in zip(optimizer.param_groups, lows):
             group["initial_lr"] = group["lr"] = low
         self.total = float(step_size_up) + float(step_size_down if step_size_down is not None else step_size_up)
         self.ratio = step_size_up / self.total
-        scales = {"triangular": (lambda x: 1.0, "cycle"), "triangular2": (lambda x: 1 / 2.0 ** (x - 1), "cycle"), "exp_range": (lambda x: gamma**x, "iterations")}
+        scales = {
+            "triangular": (lambda x: 1.0, "cycle"),
+            "triangular2": (lambda x: 1 / 2.0 ** (x - 1), "cycle"),
+            "exp_range": (lambda x: gamma**x, "iterations"),
+        }
         self.scale_fn, self.scale_mode = (scale_fn, scale_mode) if scale_fn is not None else scales[mode]
         self.cycle_momentum, self.low_momentum, self.high_momentum = cycle_momentum, base_momentum, max_momentum
         super().__init__(optimizer, last_epoch)
@@ -267,7 +324,19 @@ class ChainedScheduler(LRScheduler):
 
 
 class ReduceLROnPlateau(LRScheduler):
-    def __init__(self, optimizer, mode="min", factor=0.1, patience=10, threshold=1e-4, threshold_mode="rel", cooldown=0, min_lr=0, eps=1e-8, verbose=None):
+    def __init__(
+        self,
+        optimizer,
+        mode="min",
+        factor=0.1,
+        patience=10,
+        threshold=1e-4,
+        threshold_mode="rel",
+        cooldown=0,
+        min_lr=0,
+        eps=1e-8,
+        verbose=None,
+    ):
         self.optimizer, self.mode, self.factor, self.patience = optimizer, mode, factor, patience
         self.threshold, self.threshold_mode, self.cooldown, self.eps = threshold, threshold_mode, cooldown, eps
         self.min_lrs = list(min_lr) if isinstance(min_lr, (list, tuple)) else [min_lr] * len(optimizer.param_groups)
