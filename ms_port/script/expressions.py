@@ -249,7 +249,11 @@ class Expressions:
     def _call(self, node: ast.Call) -> str | None:
         kind = self.inference.of(node.func)
         if isinstance(kind, tuple) and kind[0] == "api" and str(kind[1]).split(".")[0] in FOREIGN:
-            return self.api_call(node, normal(str(kind[1])))
+            if self._api_name(node.func) is not None or self.module.stars:
+                return self.api_call(node, normal(str(kind[1])))
+            return self._held(node, normal(str(kind[1])))
+        if isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "issubclass") and len(node.args) == 2:
+            return self._isinstance(node)
         if (
             isinstance(kind, tuple)
             and kind[0] == "class"
@@ -261,6 +265,39 @@ class Expressions:
         if isinstance(node.func, ast.Attribute):
             return methods.call(self, node, node.func)
         return None
+
+    def _held(self, node: ast.Call, name: str) -> str | None:
+        """A call of a variable that holds a torch class: its arguments are mapped, the variable stays."""
+        if name not in self.op_map or any(k.arg is None for k in node.keywords):
+            return None
+        filled = Placeholders(self)
+        callee = filled.text(self.render(node.func)).expression
+        named = tuple((str(k.arg), filled.argument(k.value)) for k in node.keywords)
+        try:
+            found = self.op_map.lower(Call(name, tuple(map(filled.argument, node.args)), named), callee)
+        except NoLowering:
+            return None
+        return filled.fill(self.needs.localized(found.expression, filled.texts.keys()))
+
+    def _isinstance(self, node: ast.Call) -> str | None:
+        """The classes of ``isinstance`` are those that layers become, without arguments."""
+        classes = node.args[1].elts if isinstance(node.args[1], ast.Tuple) else [node.args[1]]
+        texts: list[str] = []
+        changed = False
+        for item in classes:
+            name = self._api_name(item)
+            row = self.op_map.row(normal(name)) if name and normal(name) not in apis().values else None
+            if row is None or not row.targets:
+                texts.append(self.render(item))
+                continue
+            changed = True
+            for target in row.targets:
+                texts.append(self.names_in(target))
+        if not changed:
+            return None
+        texts = list(dict.fromkeys(texts))
+        whole = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
+        return f"{self.render(node.func)}({self.render(node.args[0])}, {whole})"
 
     def _inner(self, node: ast.Call) -> str:
         self._inside_layers += 1
@@ -365,14 +402,15 @@ class Expressions:
         )
 
     def _lowered(self, node: ast.Call, name: str) -> str:
-        if name.startswith("torch.nn.init."):
-            name = name if name.endswith("_") else f"{name}_"
+        if name.startswith("torch.nn.init.") and f"{name}_" in self.op_map:
+            name = f"{name}_"
         layer = name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper()
         self._inside_layers += layer
         try:
             text = self.lower(name, node.args, [(k.arg, k.value) for k in node.keywords], None)
         except NoLowering as error:
-            return self.refuse(node, "MSP602", name, error_reason(error, name))
+            other = self.template("as_tensor({0|data}, {1|dtype|None})", node) if name == "torch.tensor" else None
+            return other or self.refuse(node, "MSP602", name, error_reason(error, name))
         finally:
             self._inside_layers -= layer
         self.change(node, "MSP601", text, name)
@@ -497,15 +535,27 @@ class Placeholders:
             return Argument(node)
         if isinstance(node, (ast.Tuple, ast.List)):
             items = [self.argument(item).expression for item in node.elts]
-            return Argument(type(node)(items, ast.Load()), None)
+            tensors = any(is_tensor(self.expressions.inference.of(item)) for item in node.elts)
+            return Argument(type(node)(items, ast.Load()), None if tensors else self._numbers(node))
         if isinstance(node, (ast.GeneratorExp, ast.ListComp)):
-            return Argument(ast.parse(self.expressions.render(node).strip(), mode="eval").body, None)
+            tensors = is_tensor(self.expressions.inference.of(node.elt))
+            tree = ast.parse(self.expressions.render(node).strip(), mode="eval").body
+            return Argument(tree, None if tensors else self._numbers(node))
         made = self.text(self.expressions.render(node), isinstance(node, ATOMS))
         if kind == "dtype" and (name := self.expressions._api_name(node)):
             last = name.rpartition(".")[2]
             plain = DTYPE_NAMES.get(last, last).rstrip("_")
             return Argument(made.expression, (DType(plain),))
         return Argument(made.expression, self._assume(node, kind))
+
+    def _numbers(self, node: ast.expr) -> tuple[Value, ...] | None:
+        """What is assumed of a display: that many numbers."""
+        if self.assumed is None:
+            return None
+        count = len(node.elts) if isinstance(node, (ast.Tuple, ast.List)) else 3 + self.assumed[1]
+        first = 3 if self.assumed[1] == 0 else 5
+        numbers = [first + i for i in range(count)]
+        return (Literal(tuple(numbers) if isinstance(node, ast.Tuple) else numbers),)
 
     def fill(self, tree: ast.AST) -> str:
         """The lowered tree as text with the arguments' own text in it."""

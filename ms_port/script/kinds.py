@@ -26,6 +26,7 @@ TENSOR_ONLY = frozenset(
     "type_as new_zeros new_ones new_tensor new_full data_ptr chunk unbind topk logsumexp rsqrt tril triu bernoulli_ "
     "addcmul_ addcdiv_ lerp_ flip_ unflatten movedim cumsum narrow pow_ sqrt_ sign_ erf is_floating_point is_contiguous numpy repeat_interleave".split()
 )
+MAPPING = frozenset("items keys values get pop update".split())
 PARAMETER_NAMES = {
     "model": "module", "net": "module", "network": "module", "netG": "module", "netD": "module", "generator": "module", "discriminator": "module",
     "encoder": "module", "decoder": "module", "criterion": "module", "loss_fn": "module", "loss_func": "module", "loss_function": "module",
@@ -551,6 +552,14 @@ class Walker:
         base, name = self.inference.of(func.value), func.attr
         if is_module(base):
             return module_method(name, base)
+        if base == "batch" and name in MAPPING:
+            return (
+                ("list", ("tuple", "str", "batch"))
+                if name == "items"
+                else ("list", "batch")
+                if name == "values"
+                else None
+            )
         if is_tensor(base) or (base is None and name in TENSOR_ONLY):
             return tensor_method(name, node, kinds)
         if base == "optimizer" and name == "step":

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from ms_port.opmap import NoLowering
-from ms_port.script.kinds import TENSOR_ONLY, is_module, is_tensor
+from ms_port.script.kinds import MAPPING, TENSOR_ONLY, is_module, is_tensor
 
 if TYPE_CHECKING:
     from ms_port.script.expressions import Expressions, Special
@@ -94,6 +94,8 @@ def call(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | None:
     if is_module(kind):
         return module_call(e, node, func)
     if kind == "scaler" or kind == "optimizer" or kind == "scheduler" or kind == "loader":
+        return None
+    if kind == "batch" and name in MAPPING:
         return None
     if is_tensor(kind) or (kind is None and name in TENSOR_ONLY):
         return tensor_call(e, node, func)
@@ -388,10 +390,6 @@ def _functional(e: Expressions, step: ast.Call, value: str) -> str | None:
 
 def _gradient(e: Expressions, node: ast.Call) -> str | None:
     return e.refuse(node, "MSP604", "torch.autograd.grad", "write the function of its inputs and take ms.grad of it")
-
-
-def _isinstance(e: Expressions, node: ast.Call) -> str | None:
-    return None
 
 
 SPECIAL: dict[str, Special] = {"torch.autograd.grad": _gradient}

@@ -9,7 +9,7 @@ from ms_port.script.expressions import Expressions, apis, expression_children, n
 from ms_port.script.kinds import is_module, is_tensor
 from ms_port.script.methods import root_of
 from ms_port.script.project import FOREIGN, Class, Function
-from ms_port.script.regions import Finder, Refusal, Region, backward_of, blocks
+from ms_port.script.regions import Finder, Refusal, Region, backward_of, blocks, targets
 from ms_port.script.source import dotted, shifted
 from ms_port.script.steps import Steps
 
@@ -161,12 +161,82 @@ class Statements:
                 return None
             case ast.Assign(targets=[ast.Attribute(attr="data", value=holder)], value=value) if self._tensor(holder):
                 return f"{self.e.needs.name('assign')}({self.e.render(holder)}, {self.e.render(value)})"
+            case ast.Assign() if (inner := self._gradient_call(node)) is not None:
+                return self._gradient(node, inner, indent)
             case ast.Assign(targets=[target]):
                 text = self._compound(node)
                 # `data = data.to(device)` leaves `data = data`
                 made = text[self._value_start(node) :].strip()
                 return None if made == self.source.segment(target) and text != self.source.segment(node) else text
         return self._compound(node)
+
+    def _gradient_call(self, node: ast.Assign) -> ast.Call | None:
+        """The ``autograd.grad`` of an assignment."""
+        for call in ast.walk(node.value):
+            if isinstance(call, ast.Call) and self.e._api_name(call.func) == "torch.autograd.grad":
+                return call
+        return None
+
+    def _gradient(self, node: ast.Assign, call: ast.Call, indent: str) -> str:
+        """``autograd.grad(outputs, inputs)``: the statements between the two become a function of the inputs."""
+        given = {k.arg: k.value for k in call.keywords} | dict(
+            zip(("outputs", "inputs", "grad_outputs"), call.args, strict=False)
+        )
+        output, wanted = given.get("outputs"), given.get("inputs")
+        inputs = wanted.elts if isinstance(wanted, (ast.List, ast.Tuple)) else [wanted]
+        names = [item.id for item in inputs if isinstance(item, ast.Name)]
+        parent = self.source.parents[node]
+        block = next((b for b in blocks(parent) if any(s is node for s in b)), [])
+        body = self._between(block, node, output, names) if output is not None and len(names) == len(inputs) else None
+        if body is None or output is None:
+            self.e.refuse(
+                node, "MSP604", "torch.autograd.grad", "write the function of its inputs and take ms.grad of it"
+            )
+            return self.source.segment(node)
+        inner = indent + "    "
+        outer, self.e.in_region = self.e.in_region, True
+        try:
+            lines = [shifted(text, indent, inner) for s in body if (text := self._copy(s, indent))]
+            lines.append(f"return {self.e.render(output)}")
+        finally:
+            self.e.in_region = outer
+        base = dotted(output) or "output"
+        name = f"{base.replace('.', '_')}_of_inputs"
+        weight = given.get("grad_outputs")
+        weight_text = (
+            ""
+            if weight is None or (isinstance(weight, ast.Constant) and weight.value is None)
+            else f", {self.e.render(weight)}"
+        )
+        made = f"{self.e.needs.name('gradient_of')}({name}, ({', '.join(names)},){weight_text})"
+        start, end = self.source.span(node)
+        first, last = self.source.span(call)
+        self.e._line = node.lineno
+        self.e.change(call, "MSP604", made, "torch.autograd.grad")
+        definition = f"def {name}({', '.join(names)}):\n" + "\n".join(f"{inner}{line}" for line in lines)
+        return f"{definition}\n\n{indent}{self.source.between(start, first)}{made}{self.source.between(last, end)}"
+
+    def _copy(self, statement: ast.stmt, indent: str) -> str | None:
+        self.plain.add(statement)
+        return self.statement(statement, indent)
+
+    def _between(
+        self, block: Sequence[ast.stmt], node: ast.stmt, output: ast.expr, names: list[str]
+    ) -> list[ast.stmt] | None:
+        """Statements that make ``output`` out of the inputs; None where the inputs are not met."""
+        needed = {n.id for n in ast.walk(output) if isinstance(n, ast.Name)}
+        met = bool(needed & set(names))
+        chosen: list[ast.stmt] = []
+        for statement in reversed(block[: list(block).index(node)]):
+            made = targets(statement)
+            if made & set(names):
+                break
+            if made & needed:
+                chosen.insert(0, statement)
+                read = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+                met = met or bool(read & set(names))
+                needed |= read
+        return chosen if met else None
 
     def _value_start(self, node: ast.Assign) -> int:
         """Where the value begins in the text of ``target = value`` (its target is never rewritten to another length here)."""

@@ -441,13 +441,14 @@ def all_parameters(*cells):
     for parameter in found:
         if not hasattr(parameter, "grad"):
             parameter.grad = None
-    return found
+    return iter(found)
 
 
 def named_parameters(cell, prefix=""):
     """(dotted name, parameter), without running statistics."""
     statistics = ("moving_mean", "moving_variance")
-    return [(prefix + n, p) for n, p in cell.parameters_and_names() if not n.endswith(statistics)]
+    dot = f"{prefix}." if prefix else ""
+    return iter([(dot + n, p) for n, p in cell.parameters_and_names() if not n.endswith(statistics)])
 
 
 def trainable(*cells):

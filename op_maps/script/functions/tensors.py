@@ -1,7 +1,10 @@
 """Functions for what a script's source leaves open."""
 
+import math
+
 import mindspore as ms
-from mindspore import Tensor, ops
+import numpy as np
+from mindspore import Tensor, nn, ops
 
 
 def diag(x, diagonal=0):
@@ -25,3 +28,100 @@ def randint(low, high=None, size=None, dtype=None, device=None, generator=None, 
     elif high is None:
         low, high = 0, low
     return (ops.rand(*size) * (high - low)).astype(dtype or ms.int64) + low
+
+
+class ModuleDict(nn.Cell):
+    """Cells by name, read as items and as attributes (nn.CellDict takes no lists of cells)."""
+
+    def __init__(self, modules=None):
+        super().__init__()
+        self.update(modules or {})
+
+    def update(self, modules):
+        for name, cell in dict(modules).items():
+            self[name] = cell
+
+    def __setitem__(self, name, cell):
+        self.insert_child_to_cell(name, cell)
+
+    def __getitem__(self, name):
+        return self.name_cells()[name]
+
+    def __contains__(self, name):
+        return name in self.name_cells()
+
+    def __iter__(self):
+        return iter(self.name_cells())
+
+    def __len__(self):
+        return len(self.name_cells())
+
+    def keys(self):
+        return self.name_cells().keys()
+
+    def values(self):
+        return self.name_cells().values()
+
+    def items(self):
+        return self.name_cells().items()
+
+
+def FloatTensor(*given, dtype=ms.float32):
+    """torch's old constructors: of a size, or of data."""
+    if not given or (isinstance(given[0], int) and not isinstance(given[0], bool)):
+        return ops.zeros(given or (0,), dtype)
+    data = given[0]
+    if isinstance(data, (list, tuple)) and data and isinstance(data[0], Tensor):
+        data = [item.asnumpy() for item in data]
+    return data.astype(dtype) if isinstance(data, Tensor) else Tensor(np.asarray(data), dtype)
+
+
+def LongTensor(*given):
+    return FloatTensor(*given, dtype=ms.int64)
+
+
+def IntTensor(*given):
+    return FloatTensor(*given, dtype=ms.int32)
+
+
+def DoubleTensor(*given):
+    return FloatTensor(*given, dtype=ms.float64)
+
+
+def BoolTensor(*given):
+    return FloatTensor(*given, dtype=ms.bool_)
+
+
+class Generator:
+    """Stands for torch.Generator; draws follow ``ms.manual_seed``."""
+
+    def __init__(self, device=None):
+        self.seed_value = 0
+
+    def manual_seed(self, seed):
+        self.seed_value = seed
+        return self
+
+    def seed(self):
+        return self.seed_value
+
+    initial_seed = seed
+
+
+def calculate_gain(nonlinearity, param=None):
+    """Recommended gain of an activation for initial values."""
+    gains = {"tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4}
+    if nonlinearity == "leaky_relu":
+        return math.sqrt(2.0 / (1 + (0.01 if param is None else param) ** 2))
+    return gains.get(nonlinearity, 1.0)
+
+
+def gradient_of(function, inputs, weight=None):
+    """Gradients of a function's output, weighted and summed, by each of its inputs: a tuple. Can be differentiated again."""
+
+    def total(*given):
+        output = function(*given)
+        return output.sum() if weight is None else (output * weight).sum()
+
+    inputs = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
+    return ms.grad(total, grad_position=tuple(range(len(inputs))))(*inputs)
