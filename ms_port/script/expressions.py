@@ -375,6 +375,8 @@ class Expressions:
                 if name in keywords:
                     return self.render(keywords[name])
             default = names[-1]
+            if default.startswith("="):
+                return default[1:]
             if default in ("None", "True", "False"):
                 return default
             missing = True

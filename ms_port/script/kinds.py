@@ -506,7 +506,12 @@ class Walker:
         if isinstance(func, tuple):
             match func[0]:
                 case "api":
-                    return api_result(func[1], kinds)
+                    trained = any(
+                        k.arg == "requires_grad" and isinstance(k.value, ast.Constant) and k.value.value is True
+                        for k in node.keywords
+                    )
+                    found = api_result(func[1], kinds)
+                    return "parameter" if trained and found == "tensor" else found
                 case "class":
                     self._pass(func[1].methods.get("__init__"), node, kinds, named, 1)
                     return ("inst", func[1])
@@ -565,6 +570,8 @@ class Walker:
         if base == "optimizer" and name == "step":
             return "tensor" if node.args else None
         if base == "scaler" and name == "scale":
+            return "tensor"
+        if base == "distribution":
             return "tensor"
         if isinstance(base, tuple) and base[0] in ("list", "dict"):
             if name in ("pop", "get", "copy", "popleft"):
@@ -729,6 +736,10 @@ def api_result(name: str, kinds: Sequence[Kind]) -> Kind:
         )
     if head.startswith("torch.autograd"):
         return ("list", "tensor") if last == "grad" else "tensor"
+    if name.startswith("torch.distributions."):
+        return "distribution" if last[:1].isupper() else "tensor"
+    if root == "torch" and last[:1].isupper() and last not in ("Tensor", "Size") and not last.endswith("Tensor"):
+        return "object"
     if root == "torch":
         return torch_result(last, kinds)
     if root == "numpy":

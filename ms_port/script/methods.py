@@ -93,7 +93,13 @@ def call(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | None:
         return _format(e, node, func)
     if is_module(kind):
         return module_call(e, node, func)
-    if kind == "scaler" or kind == "optimizer" or kind == "scheduler" or kind == "loader":
+    if (
+        kind in ("object", "distribution", "generator")
+        or kind == "scaler"
+        or kind == "optimizer"
+        or kind == "scheduler"
+        or kind == "loader"
+    ):
         return None
     if kind == "batch" and name in MAPPING:
         return None

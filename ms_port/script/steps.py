@@ -293,9 +293,10 @@ class Steps:
         try:
             for statement in region.again:
                 self.s.plain.add(statement)
-                text = self.s.statement(statement, inner)
+                own = self.s.source.indent(statement)
+                text = self.s.statement(statement, own)
                 if text:
-                    lines.append(shifted(text, self.s.source.indent(statement), inner))
+                    lines.append(shifted(text, own, inner))
             if region.first <= region.last:
                 lines += self._body(region, indent, inner, hoisted)
                 if tail and lines:

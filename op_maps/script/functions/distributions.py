@@ -1,0 +1,71 @@
+"""Distributions of torch.distributions that training scripts draw from."""
+
+import math
+
+import mindspore as ms
+from mindspore import Tensor, ops
+
+
+class Categorical:
+    """Classes with probabilities, or with logits, along the last axis."""
+
+    def __init__(self, probs=None, logits=None, validate_args=None):
+        if logits is None:
+            self.probs = probs / probs.sum(-1, keepdims=True)
+            self.logits = ops.log(ops.clamp(self.probs, 1.1920929e-07, 1 - 1.1920929e-07))
+        else:
+            self.logits = ops.log_softmax(logits, axis=-1)
+            self.probs = ops.exp(self.logits)
+
+    def sample(self, sample_shape=()):
+        shape = (*sample_shape, *self.probs.shape[:-1], 1)
+        cumulative = ops.stop_gradient(self.probs).cumsum(-1)
+        return (cumulative < ops.rand(*shape)).astype(ms.int64).sum(-1).astype(ms.int64)
+
+    def log_prob(self, value):
+        index = value.astype(ms.int32).expand_dims(-1)
+        return ops.gather_elements(
+            self.logits.broadcast_to((*index.shape[:-1], self.logits.shape[-1])), index.ndim - 1, index
+        ).squeeze(-1)
+
+    def entropy(self):
+        return -(self.probs * self.logits).sum(-1)
+
+
+class NormalDistribution:
+    """N(loc, scale)."""
+
+    def __init__(self, loc, scale, validate_args=None):
+        self.loc = loc if isinstance(loc, Tensor) else Tensor(float(loc))
+        self.scale = scale if isinstance(scale, Tensor) else Tensor(float(scale))
+        self.mean, self.stddev = self.loc, self.scale
+
+    def rsample(self, sample_shape=()):
+        return self.loc + ops.randn(*sample_shape, *(self.loc + self.scale).shape) * self.scale
+
+    def sample(self, sample_shape=()):
+        return ops.stop_gradient(self.rsample(sample_shape))
+
+    def log_prob(self, value):
+        return -((value - self.loc) ** 2) / (2 * self.scale**2) - ops.log(self.scale) - math.log(math.sqrt(2 * math.pi))
+
+    def entropy(self):
+        return 0.5 + 0.5 * math.log(2 * math.pi) + ops.log(self.scale) + ops.zeros_like(self.loc)
+
+
+class BernoulliDistribution:
+    """1 with a probability."""
+
+    def __init__(self, probs=None, logits=None, validate_args=None):
+        self.probs = ops.sigmoid(logits) if probs is None else probs
+
+    def sample(self, sample_shape=()):
+        return (ops.rand(*sample_shape, *self.probs.shape) < self.probs).astype(ms.float32)
+
+    def log_prob(self, value):
+        probs = ops.clamp(self.probs, 1.1920929e-07, 1 - 1.1920929e-07)
+        return value * ops.log(probs) + (1 - value) * ops.log(1 - probs)
+
+    def entropy(self):
+        probs = ops.clamp(self.probs, 1.1920929e-07, 1 - 1.1920929e-07)
+        return -(probs * ops.log(probs) + (1 - probs) * ops.log(1 - probs))

@@ -1,0 +1,248 @@
+"""Small scripts and their MindSpore text: one construct a test."""
+
+from __future__ import annotations
+
+import ast
+import random
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).parent))
+from migrating import CORPUS, migrated, torch_imports
+
+from ms_port.script.migrate import migrate, write
+
+HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n"
+LINES = {
+    "a device is left out": ("x = torch.zeros(3).to(device)", "x = ops.zeros((3,))"),
+    "a cast stays": ("x = torch.zeros(3).to(torch.float64)", "x = ops.zeros((3,)).astype(ms.float64)"),
+    "size of a dim": ("x = torch.zeros(3)\nn = x.size(0)", "n = x.shape[0]"),
+    "to numpy by way of detach and cpu": ("x = torch.zeros(3)\na = x.detach().cpu().numpy()", "a = x.asnumpy()"),
+    "names of arguments": ("x = torch.cat([torch.zeros(3), torch.ones(3)], dim=0)", "axis=0"),
+    "stride of a pool is written": ("m = nn.MaxPool2d(2)", "stride=2"),
+    "momentum of BatchNorm is complemented": ("m = nn.BatchNorm2d(8, momentum=0.03)", "momentum=0.97"),
+    "LayerNorm's epsilon": ("m = nn.LayerNorm(8)", "epsilon=1e-05"),
+    "exact GELU": ("m = nn.GELU()", "approximate=False"),
+    "dropout by keyword": ("m = nn.Dropout(0.1)", "p=0.1"),
+    "dropout of a variable": ("p = 0.1\nm = nn.Dropout(p)", "nn.Dropout(p=p)"),
+    "unbiased std": ("x = torch.zeros(3)\ns = x.std()", "std"),
+    "an in-place method writes": ("x = torch.zeros(3)\nx.mul_(2)", "assign(x, x * 2)"),
+    "chained in-place methods": (
+        "e = torch.zeros(3)\np = torch.ones(3)\ne.mul_(0.9).add_(p, alpha=0.1)",
+        "assign(e, (e * 0.9) + p * 0.1)",
+    ),
+    "a format of a tensor": ("loss = torch.zeros(1).sum()\nprint(f'{loss:.3f}')", "{float(loss):.3f}"),
+    "str.format of a tensor": (
+        "loss = torch.zeros(1).sum()\nprint('{:.3f}'.format(loss))",
+        "'{:.3f}'.format(float(loss))",
+    ),
+    "isinstance takes a class": ("ok = isinstance(m, nn.Linear)", "isinstance(m, nn.Dense)"),
+    "a trained tensor is a Parameter": ("w = torch.randn(3, requires_grad=True)", "Parameter(ops.randn(3))"),
+    "seeds leave numpy alone": ("torch.manual_seed(3)", "ms.manual_seed(3)"),
+    "a model trains from its start": (
+        "net = nn.Sequential(nn.Linear(2, 2))",
+        "nn.SequentialCell(nn.Dense(2, 2)).set_train()",
+    ),
+    "evaluation mode": ("net = nn.Linear(2, 2)\nnet.eval()", "net.set_train(False)"),
+    "comparison of types": ("x = torch.zeros(1)\nok = x.dtype == torch.float32", "x.dtype == ms.float32"),
+    "an annotation": ("def f(x: torch.Tensor, m: nn.Module): pass", "x: Tensor, m: nn.Cell"),
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_line(tmp_path: Path, name: str) -> None:
+    source, wanted = LINES[name]
+    text, found = migrated(tmp_path, HEAD + source + "\n")
+    assert wanted in text
+    assert not [n for n in found.notes if n.severity == "error"]
+
+
+LOOP = """
+import torch
+from torch import nn
+net = nn.Linear(3, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x, y in data:
+    {body}
+"""
+
+
+def loop(tmp_path: Path, *body: str) -> str:
+    text, found = migrated(tmp_path, LOOP.format(body="\n    ".join(body)))
+    assert not [n for n in found.notes if n.severity == "error"], found.notes
+    return text
+
+
+def test_the_plain_step_calls_the_optimizer(tmp_path: Path) -> None:
+    text = loop(
+        tmp_path,
+        "optimizer.zero_grad()",
+        "out = net(x)",
+        "loss = (out - y).pow(2).mean()",
+        "loss.backward()",
+        "optimizer.step()",
+        "print(loss.item(), out.shape)",
+    )
+    assert "(loss, out), gradients = ms.value_and_grad(forward_fn, None, optimizer.parameters, has_aux=True)()" in text
+    assert "optimizer(gradients)" in text and "zero_grad" not in text and "backward" not in text
+
+
+def test_zero_grad_between_loss_and_backward(tmp_path: Path) -> None:
+    text = loop(tmp_path, "loss = net(x).sum()", "optimizer.zero_grad()", "loss.backward()", "optimizer.step()")
+    assert "loss, gradients = ms.value_and_grad(forward_fn, None, optimizer.parameters)()" in text
+
+
+def test_accumulation_keeps_the_gradients(tmp_path: Path) -> None:
+    text = loop(
+        tmp_path,
+        "loss = net(x).sum() / 4",
+        "loss.backward()",
+        "if step % 4 == 3:",
+        "    optimizer.step()",
+        "    optimizer.zero_grad()",
+    )
+    assert "accumulate(optimizer.parameters, gradients)" in text
+    assert text.index("accumulate(optimizer") < text.index("optimizer.step()") < text.index("optimizer.zero_grad()")
+
+
+def test_a_backward_in_a_branch_asks_for_the_gradient_there(tmp_path: Path) -> None:
+    text = loop(
+        tmp_path,
+        "loss = net(x).sum()",
+        "if phase == 'train':",
+        "    optimizer.zero_grad()",
+        "    loss.backward()",
+        "    optimizer.step()",
+    )
+    assert "if phase == 'train':\n        loss, gradients" in text and "loss = forward_fn()" in text
+
+
+def test_a_value_that_is_read_before_it_is_set_becomes_an_argument(tmp_path: Path) -> None:
+    text = loop(
+        tmp_path,
+        "hidden = hidden.detach()",
+        "out, hidden = net(x, hidden)",
+        "loss = out.sum()",
+        "loss.backward()",
+        "optimizer.step()",
+    )
+    assert "def forward_fn(hidden=hidden):" in text
+
+
+def test_comments_in_the_region_stay(tmp_path: Path) -> None:
+    text = loop(
+        tmp_path,
+        "# the step",
+        "out = net(x)  # forward",
+        "# the loss",
+        "loss = out.sum()",
+        "loss.backward()  # gradients",
+        "optimizer.step()",
+    )
+    for comment in ("# the step", "# forward", "# the loss"):
+        assert comment in text
+
+
+def test_a_loss_from_another_function_raises_at_its_line(tmp_path: Path) -> None:
+    text, found = migrated(
+        tmp_path,
+        "import torch\n\ndef update(loss, optimizer):\n    optimizer.zero_grad()\n    loss.backward()\n    optimizer.step()\n",
+    )
+    assert "raise NotImplementedError('MSP604" in text
+    assert [(n.rule, n.line) for n in found.notes if n.severity == "error"] == [("MSP604", 5)]
+
+
+def test_what_has_no_form_raises_and_keeps_the_line(tmp_path: Path) -> None:
+    text, found = migrated(tmp_path, HEAD + "x = torch.zeros(3)\ny = torch.sparse_coo_tensor(x, x)\nz = x + 1\n")
+    assert "# y = torch.sparse_coo_tensor(x, x)\nraise NotImplementedError('MSP602: torch.sparse_coo_tensor" in text
+    assert "z = x + 1" in text
+    assert [(n.rule, n.line) for n in found.notes if n.severity == "error"] == [("MSP602", 5)]
+
+
+def test_gradient_penalty(tmp_path: Path) -> None:
+    source = """
+    import torch
+    def penalty(D, x):
+        x = x.requires_grad_(True)
+        out = D(x)
+        g = torch.autograd.grad(outputs=out, inputs=x, grad_outputs=torch.ones_like(out), create_graph=True)[0]
+        return ((g.norm(2, dim=1) - 1) ** 2).mean()
+    """
+    text, _ = migrated(tmp_path, source)
+    assert "def out_of_inputs(x):" in text and "gradient_of(out_of_inputs, (x,), ops.ones_like(out))[0]" in text
+
+
+def test_no_grad_is_taken_off_and_its_body_moves_left(tmp_path: Path) -> None:
+    source = HEAD + "net = nn.Linear(2, 2)\nwith torch.no_grad():\n    # look\n    y = net(x)\n    s = '''a\n    b'''\n"
+    text, _ = migrated(tmp_path, source)
+    assert "\n# look\ny = net(x)\ns = '''a\n    b'''\n" in text
+
+
+def test_files_without_torch_are_byte_identical(tmp_path: Path) -> None:
+    place = tmp_path / "in"
+    place.mkdir()
+    data = b"# caf\xc3\xa9\r\nx = 1\r\n\tpass_ = 2\n"
+    (place / "plain.py").write_bytes(data)
+    (place / "broken.py").write_bytes(b"def f(:\n")
+    (place / "table.csv").write_bytes(b"\xff\x00")
+    found = migrate(place)
+    write(found, place, tmp_path / "out")
+    for file in place.iterdir():
+        assert (tmp_path / "out" / file.name).read_bytes() == file.read_bytes()
+    assert "broken.py" in found.broken
+
+
+SCRIPTS = sorted(path for path in CORPUS.rglob("*.py"))
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("corpus")
+    write(migrate(CORPUS), CORPUS, out)
+    return out
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda p: p.relative_to(CORPUS).as_posix())
+def test_corpus_becomes_python_without_torch(corpus: Path, path: Path) -> None:
+    text = (corpus / path.relative_to(CORPUS)).read_text()
+    assert not torch_imports(text)
+    assert "NotImplementedError('MSP" not in text and "unsupported(" not in text
+    if "torch" not in path.read_text():
+        assert text == path.read_text()
+
+
+def test_migrating_twice_changes_nothing(corpus: Path, tmp_path: Path) -> None:
+    again = migrate(corpus)
+    write(again, corpus, tmp_path / "again")
+    for path in corpus.rglob("*.py"):
+        assert (tmp_path / "again" / path.relative_to(corpus)).read_bytes() == path.read_bytes()
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 10**6))
+def test_mutated_sources_never_break_the_output(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
+    """Statements of the corpus dropped, doubled and swapped: what comes out parses, whatever the source means."""
+    draw = random.Random(seed)
+    tree = ast.parse(draw.choice([p for p in SCRIPTS if p.parent == CORPUS]).read_text())
+    for node in ast.walk(tree):
+        for name in ("body", "orelse"):
+            block = getattr(node, name, None)
+            if isinstance(block, list) and len(block) > 1 and draw.random() < 0.3:
+                first, second = draw.randrange(len(block)), draw.randrange(len(block))
+                choice = draw.randrange(3)
+                if choice == 0:
+                    del block[first]
+                elif choice == 1:
+                    block.insert(first, block[second])
+                else:
+                    block[first], block[second] = block[second], block[first]
+    try:
+        source = ast.unparse(ast.fix_missing_locations(tree))
+        compile(source, "mutated", "exec")
+    except (SyntaxError, ValueError):
+        return
+    migrated(tmp_path_factory.mktemp("mutated"), source)
