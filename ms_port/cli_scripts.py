@@ -38,11 +38,12 @@ def script(
     as_json: Json = False,
 ) -> None:
     """Migrate a training project to MindSpore: same entry, same arguments, same log lines."""
+    from ms_port.library_models import port_torchvision
     from ms_port.script.migrate import migrate, write
     from ms_port.script.report import to_json, write_report
 
     _not_inside(source, out)
-    found = migrate(source, tuple(op_map or ()))
+    found = migrate(source, tuple(op_map or ()), port_torchvision)
     write(found, source, out)
     write_report(found, out / "report")
     shown = to_json(found)

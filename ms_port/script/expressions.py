@@ -88,6 +88,7 @@ class Expressions:
         self.refused: list[tuple[str, str, str]] = []
         """(rule, API, reason) of the statement at hand."""
         self.dropped: set[ast.AST] = set()
+        self.library: Library | None = None
         self.in_cell = self.in_region = False
         self._line = 0
         self._inside_layers = 0
@@ -331,6 +332,8 @@ class Expressions:
                 name,
             )
             return f"{self.needs.name('nullcontext')}()"
+        if name.startswith("torchvision.models.") and self.library is not None:
+            return self._library_model(node, name)
         special = methods.SPECIAL.get(name)
         if special is not None:
             return special(self, node)
@@ -344,6 +347,37 @@ class Expressions:
         if name in table.values:
             return f"{self.names_in(table.values[name])}{self._arguments(node)}"
         return self._lowered(node, name)
+
+    def _library_model(self, node: ast.Call, name: str) -> str:
+        """A model of torchvision: its port stands in a package of its own."""
+        assert self.library is not None
+        keywords: dict[str, Any] = {}
+        trained = bool(node.args)
+        for keyword in node.keywords:
+            if keyword.arg in ("pretrained", "weights", "progress", "weights_backbone", "pretrained_backbone"):
+                none = isinstance(keyword.value, ast.Constant) and not keyword.value.value
+                trained = trained or (keyword.arg != "progress" and not none)
+            elif keyword.arg is None or not _literal(keyword.value):
+                return self.refuse(
+                    node, "MSP602", name, "its arguments are no literals: convert it with ms-port convert"
+                )
+            else:
+                keywords[keyword.arg] = ast.literal_eval(keyword.value)
+        package = self.library(name, keywords)
+        if not package.isidentifier():
+            return self.refuse(node, "MSP602", name, package)
+        local = self.needs.packages.setdefault(package, f"build_{package}")
+        if trained:
+            self.note(
+                "MSP602",
+                self.source.segment(node),
+                "its trained weights are not here: convert them with ms-port convert --weights",
+                "",
+                "warning",
+                name,
+            )
+        self.change(node, "MSP601", f"{local}()", name)
+        return f"{local}()" if self.in_cell else f"{local}().set_train()"
 
     def _part(self, node: ast.Call, name: str, part: str) -> str:
         text = f"{self.needs.name(part)}{self._arguments(node)}"
@@ -409,7 +443,8 @@ class Expressions:
         layer = name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper()
         self._inside_layers += layer
         try:
-            text = self.lower(name, node.args, [(k.arg, k.value) for k in node.keywords], None)
+            keywords = [(k.arg, k.value) for k in node.keywords if not _outdated(k)]
+            text = self.lower(name, node.args, keywords, None)
         except NoLowering as error:
             other = self.template("as_tensor({0|data}, {1|dtype|None})", node) if name == "torch.tensor" else None
             return other or self.refuse(node, "MSP602", name, error_reason(error, name))
@@ -583,6 +618,12 @@ def _numeric(spec: ast.expr | None) -> bool:
     return re.search(r"[defgEG%]$", str(spec.values[-1].value)) is not None
 
 
+def _outdated(keyword: ast.keyword) -> bool:
+    """``size_average=True`` and ``reduce=True``: the old way to say what is the default."""
+    value = keyword.value
+    return keyword.arg in ("size_average", "reduce") and isinstance(value, ast.Constant) and value.value in (True, None)
+
+
 def _literal(node: ast.expr) -> bool:
     try:
         ast.literal_eval(node)
@@ -653,4 +694,6 @@ def normal(name: str) -> str:
     return name
 
 
+Library = Callable[[str, dict[str, Any]], str]
+"""(model of torchvision, keywords) -> the package with its port, or the reason why there is none."""
 Special = Callable[[Expressions, ast.Call], str | None]

@@ -67,6 +67,9 @@ def attribute(e: Expressions, node: ast.Attribute) -> str | None:
             return f"{e.needs.name('on_device')}()"
         if node.attr == "device":
             return f"{e.needs.name('Device')}()"
+    held = isinstance(node.value, (ast.Attribute, ast.Subscript)) or kind == "module"
+    if node.attr in ("in_features", "out_features") and held and (kind in (None, "module")):
+        return f"{e.atom(node.value)}.{node.attr.replace('features', 'channels')}"
     if is_module(kind) and node.attr in ("forward",):
         return f"{e.atom(node.value)}.construct"
     return None
@@ -379,6 +382,9 @@ def _functional(e: Expressions, step: ast.Call, value: str) -> str | None:
         for key, default in (("mean", "0.0"), ("std", "1.0"), ("low", "0.0"), ("high", "1.0")):
             text = text.replace("{" + key + "}", given.get(key, default))
         return text
+    if name == "random_":
+        bounds = [e.render(a) for a in step.args] or ["0", "2**31"]
+        return f"{e.needs.name('randint')}({', '.join(bounds[-2:])}, {receiver}.shape)"
     if name in ("addcmul_", "addcdiv_"):
         sign = "*" if name == "addcmul_" else "/"
         tensors = [e.atom(a) for a in step.args[-2:]]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ms_port.errors import BadInput
 from ms_port.opmap import OpMap, op_map_directory
@@ -14,6 +15,7 @@ from ms_port.script.expressions import Expressions
 from ms_port.script.kinds import Inference
 from ms_port.script.needs import Needs, Note
 from ms_port.script.project import Class, Function, Module, Project, load
+from ms_port.script.regions import Sources
 from ms_port.script.source import dotted
 from ms_port.script.statements import IMPORTS_HERE, Statements
 
@@ -38,6 +40,8 @@ class Migration:
     broken: dict[str, str] = field(default_factory=dict)
     parts: dict[str, set[str]] = field(default_factory=dict)
     """Names of parts by the folder whose ms_parts.py holds them."""
+    library: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    """(folder, model of torchvision, arguments) -> its package, or why there is none."""
 
     @property
     def open(self) -> list[Note]:
@@ -49,8 +53,12 @@ def script_op_map(directories: Sequence[Path] = ()) -> OpMap:
     return OpMap.load((*directories, op_map_directory() / "script"))
 
 
-def migrate(path: Path, directories: Sequence[Path] = ()) -> Migration:
-    """Rewrite a file or folder in memory. Raises BadInput."""
+Porter = Callable[[str, Mapping[str, Any], str], dict[str, str] | str]
+"""Ports a model of torchvision: (name, keywords, package) -> files, or why there are none."""
+
+
+def migrate(path: Path, directories: Sequence[Path] = (), porter: Porter | None = None) -> Migration:
+    """Rewrite a file or folder in memory. ``porter`` ports models of torchvision. Raises BadInput."""
     if not path.exists():
         raise BadInput(f"there is no {path}", where=str(path), advice="name a Python file or a folder")
     project = load(path)
@@ -60,11 +68,12 @@ def migrate(path: Path, directories: Sequence[Path] = ()) -> Migration:
     _owners(project, inference)
     functions, classes = _definitions(project)
     parallel = any("DistributedDataParallel" in module.source.text for module in project.modules.values())
+    sources = Sources(project, inference)
     for module in project.modules.values():
         found.originals[module.relative] = module.source.text
         if not module.uses_torch:
             continue
-        text, notes = rewrite(module, project, inference, op_map, classes, functions, parallel, found)
+        text, notes = rewrite(module, project, inference, op_map, classes, functions, parallel, sources, found, porter)
         found.files[module.relative] = text
         found.notes += notes
     for file, reason in project.broken.items():
@@ -94,14 +103,18 @@ def rewrite(
     classes: dict[ast.ClassDef, Class],
     functions: dict[ast.AST, Function],
     parallel: bool,
+    sources: Sources,
     found: Migration,
+    porter: Porter | None = None,
 ) -> tuple[str, list[Note]]:
     """One file. Where the rewritten text is no Python, the file raises at its start and says so."""
     notes: list[Note] = []
     needs = Needs(module, op_map.function_names)
     expressions = Expressions(module, inference, op_map, needs, notes)
+    if porter is not None:
+        expressions.library = _library(module, found, porter)
     try:
-        text = Statements(expressions, classes, functions, parallel).file()
+        text = Statements(expressions, classes, functions, parallel, sources).file()
         text = _with_imports(text, module, needs, found)
         ast.parse(text)
     except (
@@ -122,6 +135,25 @@ def rewrite(
         text = f'raise NotImplementedError("MSP609: {module.relative}: this file could not be rewritten")\n'
         text += "".join(f"# {line}\n" if line else "#\n" for line in module.source.text.splitlines())
     return text, notes
+
+
+def _library(module: Module, found: Migration, porter: Porter) -> Callable[[str, dict[str, Any]], str]:
+    """Ports each model with its arguments once for each place from which it is imported."""
+    place, _ = _parts_place(module)
+
+    def port(name: str, keywords: dict[str, Any]) -> str:
+        known = (place, name, repr(sorted(keywords.items())))
+        if known not in found.library:
+            base = name.rpartition(".")[2].lower()
+            taken = set(found.library.values())
+            package = next(n for n in [base, *(f"{base}_{i}" for i in range(2, 99))] if n not in taken)
+            made = porter(name, keywords, package)
+            if isinstance(made, dict):
+                found.files |= {(Path(place) / file).as_posix(): text for file, text in made.items()}
+            found.library[known] = package if isinstance(made, dict) else made
+        return found.library[known]
+
+    return port
 
 
 def _with_imports(text: str, module: Module, needs: Needs, found: Migration) -> str:

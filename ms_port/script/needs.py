@@ -52,6 +52,8 @@ class Needs:
     parts: Set[str]
     """Names of op_maps/functions and op_maps/script/functions."""
     used: dict[str, str] = field(default_factory=dict)
+    packages: dict[str, str] = field(default_factory=dict)
+    """Ported models: package -> the name of its ``build_model`` here."""
 
     def name(self, wanted: str) -> str:
         """The local name of a root, an initializer or a part."""
@@ -104,6 +106,9 @@ class Needs:
             froms.insert(0, f"from mindspore import {', '.join(sorted(mindspore, key=str.lower))}")
         if initializers:
             froms.append(f"from mindspore.common.initializer import {', '.join(sorted(initializers))}")
+        head = parts_module[: len(parts_module) - len(parts_module.lstrip("."))]
+        for package, local in self.packages.items():
+            froms.append(f"from {head}{package} import build_model as {local}")
         if parts:
             froms.append(f"from {parts_module} import {', '.join(sorted(parts, key=str.lower))}")
         return [*sorted(plain), *froms]

@@ -231,6 +231,10 @@ def _localize(project: Project) -> None:
         folder = module.dotted.rpartition(".")[0]
         if not folder:
             continue
+        module.stars = tuple(
+            f"{folder}.{star}" if star not in project.modules and f"{folder}.{star}" in project.modules else star
+            for star in module.stars
+        )
         for local, target in module.names.items():
             if target.split(".")[0] in FOREIGN or project.resolve(target) is not None:
                 continue

@@ -7,10 +7,11 @@ what stands between them; what they assign and is read elsewhere is given back b
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
 from ms_port.script.kinds import Inference, is_module, is_tensor
+from ms_port.script.project import Class, Function, Module, Project
 from ms_port.script.source import dotted
 
 CUTS = frozenset(
@@ -141,11 +142,15 @@ def flows(node: ast.AST, cuts: Callable[[ast.Call], bool] | None = None) -> Iter
 class Finder:
     """Regions of one scope (a function's body or a file's top level)."""
 
-    def __init__(self, body: Sequence[ast.stmt], inference: Inference) -> None:
-        self.body, self.inference = list(body), inference
+    def __init__(self, body: Sequence[ast.stmt], inference: Inference, incoming: Set[str] = frozenset()) -> None:
+        """``incoming`` are names that bring a gradient from other functions."""
+        self.body, self.inference, self.incoming = list(body), inference, incoming
         self.carrying: dict[ast.stmt, set[str]] = {}
         self.paths: dict[ast.stmt, list[tuple[list[ast.stmt], int]]] = {}
-        self._walk(self.body, [], {})
+        self.passed: list[tuple[ast.Call, dict[str, bool]]] = []
+        """Calls of functions of the project, with what carried a gradient then."""
+        self.carry: dict[str, bool] = dict.fromkeys(incoming, True)
+        self._walk(self.body, [], self.carry)
 
     def regions(self) -> tuple[list[Region], list[Refusal]]:
         """All regions, and what could not be gathered."""
@@ -188,6 +193,8 @@ class Finder:
                         self.carrying[inner] = set()
                 continue
             before = dict(carry)
+            if isinstance(statement, (ast.For, ast.AsyncFor)) and self.carries(statement.iter, carry):
+                carry.update({n.id: True for n in ast.walk(statement.target) if isinstance(n, ast.Name)})
             for inner_body in blocks(statement):
                 self._walk(inner_body, here, carry)
             self.carrying[statement] = self._carried(statement, carry, before)
@@ -203,6 +210,11 @@ class Finder:
             return inner
         value: ast.AST | None = getattr(statement, "value", None)
         names = targets(statement)
+        for call in ast.walk(statement):
+            if isinstance(call, ast.Call) and (call.args or call.keywords):
+                kind = self.inference.of(call.func)
+                if isinstance(kind, tuple) and kind[0] == "func":
+                    self.passed.append((call, dict(carry)))
         called = self._attributes_of_call(statement)
         if called:
             for name in called:
@@ -308,24 +320,15 @@ class Finder:
                 if isinstance(statement, ast.Assign) and all(isinstance(t, ast.Name) for t in statement.targets):
                     needed -= hit - self._reads(statement.value)
             if chosen:
-                included[level] = set(chosen)
                 crossed = any(
                     isinstance(path[k][0][path[k][1]], (ast.For, ast.While, ast.AsyncFor)) for k in range(level, home)
                 )
-                if not crossed:
-                    home, first, last, resolved = level, min(chosen), max(chosen), True
-                    inner = [
-                        block_[i]
-                        for k in sorted(included)
-                        if k > level
-                        for block_, i in [(path[k][0], i) for i in sorted(included[k])]
-                    ]
-                    if inner:
-                        return Refusal(
-                            backward, "the loss is computed partly inside and partly before the branch of its backward"
-                        )
-                else:
+                if crossed or included:
+                    # computed before a loop or branch that computes on: the function does it again
                     again = [block[i] for i in sorted(chosen)] + again
+                else:
+                    home, first, last, resolved = level, min(chosen), max(chosen), True
+                    included[level] = set(chosen)
             level -= 1
         if not resolved and not self.carries(backward.loss, {}) and not again:
             return Refusal(backward, "the loss is computed in another function than its backward")
@@ -333,6 +336,10 @@ class Finder:
             home, first, last = len(path) - 1, path[-1][1], path[-1][1] - 1
         block, index = path[home]
         region = Region(block, first, last, [backward], again, self._test(path, home))
+        made = {name for s in [*again, *region.body] for name in targets(s) | self._attributes_of_call(s)}
+        outside = sorted((needed & self.incoming) - made)
+        if outside:
+            return Refusal(backward, f"{', '.join(outside)} is computed in another function, with a gradient")
         return self._checked(region, included.get(home, set()))
 
     def _checked(self, region: Region, chosen: set[int]) -> Region | Refusal:
@@ -396,6 +403,81 @@ class Finder:
             elif isinstance(inner, ast.AugAssign):
                 found.add(dotted(inner.target) or "")
         return found - {""}
+
+
+class Sources:
+    """Names by which gradients come into functions: arguments, attributes that other methods set, globals."""
+
+    def __init__(self, project: Project, inference: Inference) -> None:
+        self.inference = inference
+        self.attributes: dict[Class, set[str]] = {}
+        self.arguments: dict[ast.AST, set[str]] = {}
+        self.globals: dict[Module, set[str]] = {}
+        for _ in range(2):
+            for module in project.modules.values():
+                if not module.uses_torch:
+                    continue
+                finder = Finder(module.source.tree.body, inference)
+                self.globals[module] = {name for name, carries in finder.carry.items() if carries}
+                self._calls(finder)
+                for function in module.functions.values():
+                    self._function(function)
+                for found in module.classes.values():
+                    for method in found.methods.values():
+                        self._function(method)
+
+    def _function(self, function: Function) -> None:
+        node = function.node
+        if isinstance(node, ast.Lambda):
+            return
+        finder = Finder(node.body, self.inference, self.of(function))
+        self._calls(finder)
+        if function.owner is not None and function.name != "__init__" and not is_module(("inst", function.owner)):
+            set_here = {n for n in targets(node) if n.startswith("self.") and finder.carry.get(n)}
+            kinds = function.owner.attributes
+            plain = {n for n in set_here if n.count(".") == 1 and not _thing(kinds.get(n[5:]))}
+            self.attributes.setdefault(function.owner, set()).update(plain)
+
+    def _calls(self, finder: Finder) -> None:
+        for call, carry in finder.passed:
+            kind = self.inference.of(call.func)
+            assert isinstance(kind, tuple)
+            function: Function = kind[1]
+            spec = function.node.args
+            names = [a.arg for a in [*spec.posonlyargs, *spec.args]]
+            names = names[1:] if function.owner is not None and names[:1] in (["self"], ["cls"]) else names
+            pairs = [*zip(names, call.args, strict=False), *((k.arg, k.value) for k in call.keywords if k.arg)]
+            for name, value in pairs:
+                if name and not _thing(self.inference.of(value)) and finder.carries(value, carry):
+                    self.arguments.setdefault(function.node, set()).add(name)
+
+    def of(self, function: Function | None) -> set[str]:
+        """Names that bring a gradient into a function."""
+        if function is None:
+            return set()
+        found = set(self.arguments.get(function.node, ()))
+        if function.owner is not None:
+            found |= self.attributes.get(function.owner, set())
+        local = {n.id for n in ast.walk(function.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        return found | (self.globals.get(function.module, set()) - local - set(_parameters(function.node)))
+
+
+def _parameters(node: ast.AST) -> list[str]:
+    return [n.arg for n in ast.walk(node) if isinstance(n, ast.arg)]
+
+
+def _thing(kind: object) -> bool:
+    """Whether a value is a model, an optimizer and the like, and no tensor."""
+    return is_module(kind) or kind in (
+        "optimizer",
+        "scheduler",
+        "scaler",
+        "loader",
+        "dataset",
+        "number",
+        "str",
+        "device",
+    )
 
 
 def _own(statement: ast.AST) -> Iterator[ast.AST]:

@@ -9,7 +9,7 @@ from ms_port.script.expressions import Expressions, apis, expression_children, n
 from ms_port.script.kinds import is_module, is_tensor
 from ms_port.script.methods import root_of
 from ms_port.script.project import FOREIGN, Class, Function
-from ms_port.script.regions import Finder, Refusal, Region, backward_of, blocks, targets
+from ms_port.script.regions import Finder, Refusal, Region, Sources, backward_of, blocks, targets
 from ms_port.script.source import dotted, shifted
 from ms_port.script.steps import Steps
 
@@ -25,10 +25,12 @@ class Statements:
         classes: dict[ast.ClassDef, Class],
         functions: dict[ast.AST, Function],
         parallel: bool,
+        sources: Sources,
     ) -> None:
         self.e, self.classes, self.functions = expressions, classes, functions
         self.source = expressions.source
         self.steps = Steps(self, parallel)
+        self.sources = sources
         self.imported = False
         self.starts: dict[ast.stmt, Region] = {}
         self.backwards: dict[ast.stmt, Region] = {}
@@ -48,7 +50,8 @@ class Statements:
 
     def scope(self, body: Sequence[ast.stmt]) -> None:
         """Find the regions of a scope before it is rendered."""
-        regions, refused = Finder(body, self.e.inference).regions()
+        incoming = self.sources.of(self.e.function)
+        regions, refused = Finder(body, self.e.inference, incoming).regions()
         for region in regions:
             place = region.block[region.first] if region.first <= region.last else region.backwards[0].statement
             self.starts.setdefault(place, region)

@@ -201,7 +201,7 @@ class OneCycleLR(LRScheduler):
         if three_phase:
             self.phases = [
                 (up, low, peak, high_momentum, low_momentum),
-                (2 * up + 1, peak, low, low_momentum, high_momentum),
+                (2 * up, peak, low, low_momentum, high_momentum),
                 (self.total_steps - 1, low, end, high_momentum, high_momentum),
             ]
         else:
