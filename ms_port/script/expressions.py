@@ -15,7 +15,7 @@ import yaml
 from ms_port.ir.values import DType, Literal, TensorValue, Value
 from ms_port.opmap import RANDOM_NAME, Argument, Call, NoLowering, OpMap
 from ms_port.script import methods
-from ms_port.script.kinds import Inference, is_module, is_tensor
+from ms_port.script.kinds import Inference, api_kind, is_module, is_tensor
 from ms_port.script.needs import Needs, Note
 from ms_port.script.project import FOREIGN, Function, Kind, Module
 from ms_port.script.source import Source, dotted
@@ -122,13 +122,9 @@ class Expressions:
     def atom(self, node: ast.expr) -> str:
         """The text of a node as a receiver or operand."""
         text = self.render(node)
-        if isinstance(node, ATOMS) and not isinstance(node, ast.Constant) and not _loose(text):
+        if isinstance(node, ast.Constant) or _wrapped(text):
             return text
-        return (
-            text
-            if _wrapped(text) or (isinstance(node, ast.Constant) and not isinstance(node.value, (int, float)))
-            else f"({text})"
-        )
+        return text if isinstance(node, ATOMS) and not _loose(text) else f"({text})"
 
     def detached(self, node: ast.expr) -> str:
         """As render, where positions can't be trusted (inside f-strings): through a copy of the expression."""
@@ -184,9 +180,9 @@ class Expressions:
         return ast.unparse(ast.JoinedStr(values)) if changed else None
 
     def _value(self, node: ast.Attribute | ast.Name) -> str | None:
-        kind = self.inference.of(node)
         if isinstance(getattr(node, "ctx", None), ast.Store):
             return None
+        kind = self._kind(node)
         if kind == "dtype" and (name := self._api_name(node)):
             return self._dtype(name.rpartition(".")[2])
         if isinstance(kind, tuple) and kind[0] == "api" and str(kind[1]).split(".")[0] in FOREIGN:
@@ -194,6 +190,16 @@ class Expressions:
         if isinstance(node, ast.Attribute):
             return methods.attribute(self, node)
         return None
+
+    def _kind(self, node: ast.expr) -> Kind:
+        """The kind of a node; where none was inferred (annotations, decorators), that of its import."""
+        kind = self.inference.of(node)
+        if kind is None and isinstance(node, (ast.Name, ast.Attribute)):
+            name = self._api_name(node)
+            root = (dotted(node) or "").partition(".")[0]
+            if name is not None and root not in self.module.bound:
+                return api_kind(name)
+        return kind
 
     def _api_name(self, node: ast.expr) -> str | None:
         """A dotted name that starts at an import of torch."""
@@ -248,7 +254,7 @@ class Expressions:
     # calls
 
     def _call(self, node: ast.Call) -> str | None:
-        kind = self.inference.of(node.func)
+        kind = self._kind(node.func)
         if isinstance(kind, tuple) and kind[0] == "api" and str(kind[1]).split(".")[0] in FOREIGN:
             if self._api_name(node.func) is not None or self.module.stars:
                 return self.api_call(node, normal(str(kind[1])))
@@ -344,7 +350,7 @@ class Expressions:
                 return self._parameter(node, text)
         if name in table.parts:
             return self._part(node, name, table.parts[name])
-        if name in table.values:
+        if name in table.values and name not in self.op_map:
             return f"{self.names_in(table.values[name])}{self._arguments(node)}"
         return self._lowered(node, name)
 
@@ -443,7 +449,7 @@ class Expressions:
         layer = name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper()
         self._inside_layers += layer
         try:
-            keywords = [(k.arg, k.value) for k in node.keywords if not _outdated(k)]
+            keywords = [_current(k) for k in node.keywords if not _outdated(k)]
             text = self.lower(name, node.args, keywords, None)
         except NoLowering as error:
             other = self.template("as_tensor({0|data}, {1|dtype|None})", node) if name == "torch.tensor" else None
@@ -616,6 +622,15 @@ def _numeric(spec: ast.expr | None) -> bool:
     if not isinstance(spec, ast.JoinedStr) or not spec.values or not isinstance(spec.values[-1], ast.Constant):
         return False
     return re.search(r"[defgEG%]$", str(spec.values[-1].value)) is not None
+
+
+def _current(keyword: ast.keyword) -> tuple[str | None, ast.expr]:
+    """``size_average=False`` and ``reduce=False`` under today's name."""
+    value = keyword.value
+    if keyword.arg in ("size_average", "reduce") and isinstance(value, ast.Constant) and value.value is False:
+        text = "sum" if keyword.arg == "size_average" else "none"
+        return "reduction", ast.copy_location(ast.Constant(text), value)
+    return keyword.arg, value
 
 
 def _outdated(keyword: ast.keyword) -> bool:

@@ -142,6 +142,8 @@ def unknown_call(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | N
         return f"{e.atom(func.value)}.set_train(False)"
     if name in ("parameters", "named_parameters") and nothing:
         return f"{e.needs.name('all_parameters' if name == 'parameters' else name)}({e.render(func.value)})"
+    if name == "to" and not node.args and {k.arg for k in node.keywords} <= {"device", "memory_format", "non_blocking"}:
+        return e.render(func.value)
     if name == "to" and len(node.args) >= 1 and _is_device(e, node.args[0]):
         return e.render(func.value)
     if name == "size" and len(node.args) == 1:

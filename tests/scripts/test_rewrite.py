@@ -158,7 +158,10 @@ def test_a_loss_from_another_function_raises_at_its_line(tmp_path: Path) -> None
 
 def test_what_has_no_form_raises_and_keeps_the_line(tmp_path: Path) -> None:
     text, found = migrated(tmp_path, HEAD + "x = torch.zeros(3)\ny = torch.sparse_coo_tensor(x, x)\nz = x + 1\n")
-    assert "# y = torch.sparse_coo_tensor(x, x)\nraise NotImplementedError('MSP602: torch.sparse_coo_tensor" in text
+    assert (
+        "# y = torch.sparse_coo_tensor(x, x)\nraise NotImplementedError(" in text
+        and "MSP602: torch.sparse_coo_tensor" in text
+    )
     assert "z = x + 1" in text
     assert [(n.rule, n.line) for n in found.notes if n.severity == "error"] == [("MSP602", 5)]
 

@@ -125,3 +125,12 @@ def gradient_of(function, inputs, weight=None):
 
     inputs = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
     return ms.grad(total, grad_position=tuple(range(len(inputs))))(*inputs)
+
+
+def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+    return bool(np.allclose(input.asnumpy(), other.asnumpy(), rtol, atol, equal_nan))
+
+
+def equal(input, other):
+    """Whether two tensors have the same shape and elements."""
+    return bool(np.array_equal(input.asnumpy(), other.asnumpy()))
