@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
 from ms_port.script.kinds import Inference, is_module, is_tensor
-from ms_port.script.project import Class, Function, Module, Project
+from ms_port.script.project import Function, Module, Project
 from ms_port.script.source import dotted
 
 CUTS = frozenset(
@@ -142,9 +142,16 @@ def flows(node: ast.AST, cuts: Callable[[ast.Call], bool] | None = None) -> Iter
 class Finder:
     """Regions of one scope (a function's body or a file's top level)."""
 
-    def __init__(self, body: Sequence[ast.stmt], inference: Inference, incoming: Set[str] = frozenset()) -> None:
-        """``incoming`` are names that bring a gradient from other functions."""
+    def __init__(
+        self,
+        body: Sequence[ast.stmt],
+        inference: Inference,
+        incoming: Set[str] = frozenset(),
+        effects: Effects | None = None,
+    ) -> None:
+        """``incoming`` are names that bring a gradient from other functions; ``effects`` what functions set."""
         self.body, self.inference, self.incoming = list(body), inference, incoming
+        self.effects = effects or Effects()
         self.carrying: dict[ast.stmt, set[str]] = {}
         self.paths: dict[ast.stmt, list[tuple[list[ast.stmt], int]]] = {}
         self.passed: list[tuple[ast.Call, dict[str, bool]]] = []
@@ -215,34 +222,45 @@ class Finder:
                 kind = self.inference.of(call.func)
                 if isinstance(kind, tuple) and kind[0] == "func":
                     self.passed.append((call, dict(carry)))
-        called = self._attributes_of_call(statement)
-        if called:
-            for name in called:
-                carry[name] = True
+        called = self._effects_of(statement)
+        carry.update(dict.fromkeys(called, True))
+        collected = _collects(statement)
+        if collected is not None:
+            if any(self.carries(argument, carry) for argument in collected.args):
+                carry.update(dict.fromkeys(names, True))
+                return names | called
+            return called
+        if isinstance(statement, ast.Expr):
             return called
         if value is None or not names:
-            return set()
+            return called
         carries = self.carries(value, carry)
         if isinstance(statement, ast.AugAssign):
             carries = carries or any(carry.get(name) for name in names)
         for name in names:
             carry[name] = carries or (carry.get(name, False) and not isinstance(statement, ast.Assign))
-        return names if carries else set()
+        return names | called if carries else called
 
-    def _attributes_of_call(self, statement: ast.stmt) -> set[str]:
-        """``self.forward()`` as a statement: the attributes that the method sets."""
-        if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)):
-            return set()
-        func = statement.value.func
-        kind = self.inference.of(func)
-        if not (isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == "self"):
-            return set()
-        if not (isinstance(kind, tuple) and kind[0] == "func"):
-            return set()
-        node = kind[1].node
-        if any(backward_of(s, self.inference) for s in ast.walk(node)):
-            return set()
-        return {name for name in targets(node) if name.startswith("self.")}
+    def _effects_of(self, statement: ast.stmt) -> set[str]:
+        """Names with a gradient that the functions set which a statement calls: ``self.forward()``, ``select_action(state)``."""
+        found: set[str] = set()
+        for call in ast.walk(statement):
+            if not isinstance(call, ast.Call):
+                continue
+            kind = self.inference.of(call.func)
+            node: ast.AST | None = None
+            receiver = dotted(call.func)
+            if isinstance(kind, tuple) and kind[0] == "func":
+                node = kind[1].node
+                receiver = dotted(call.func.value) if isinstance(call.func, ast.Attribute) else None
+            elif isinstance(kind, tuple) and kind[0] == "inst" and "forward" in kind[1].methods:
+                node = kind[1].methods["forward"].node
+            for name in self.effects.set_by.get(node, ()) if node is not None else ():
+                if name.startswith("self."):
+                    found |= {f"{receiver}{name[4:]}"} if receiver else set()
+                else:
+                    found.add(name)
+        return found
 
     def carries(self, value: ast.AST, carry: dict[str, bool]) -> bool:
         """Whether an expression depends on parameters."""
@@ -253,9 +271,13 @@ class Finder:
                 if self.inference.of(node) == "parameter":
                     return True
                 name = dotted(node)
-                if name is not None and carry.get(name):
+                if name is not None and carry.get(name, self._held(name)):
                     return True
         return False
+
+    def _held(self, name: str) -> bool:
+        """Whether a dotted name is one that some function sets with a gradient."""
+        return "." in name and name.rpartition(".")[2] in self.effects.held
 
     def _cuts(self, node: ast.Call) -> bool:
         """Whether a function of the project gives back detached values (``repackage_hidden``)."""
@@ -336,8 +358,8 @@ class Finder:
             home, first, last = len(path) - 1, path[-1][1], path[-1][1] - 1
         block, index = path[home]
         region = Region(block, first, last, [backward], again, self._test(path, home))
-        made = {name for s in [*again, *region.body] for name in targets(s) | self._attributes_of_call(s)}
-        outside = sorted((needed & self.incoming) - made)
+        made = {name for s in [*again, *region.body] for name in targets(s) | self._effects_of(s)}
+        outside = sorted(n for n in needed if (n in self.incoming or self._held(n)) and not _covered(n, made))
         if outside:
             return Refusal(backward, f"{', '.join(outside)} is computed in another function, with a gradient")
         return self._checked(region, included.get(home, set()))
@@ -405,19 +427,29 @@ class Finder:
         return found - {""}
 
 
+@dataclass(eq=False)
+class Effects:
+    """What functions set with a gradient."""
+
+    set_by: dict[ast.AST, set[str]] = field(default_factory=dict)
+    """Function -> dotted names (``self.fake``, ``policy.saved_log_probs``)."""
+    held: set[str] = field(default_factory=set)
+    """Names of the attributes among them."""
+
+
 class Sources:
-    """Names by which gradients come into functions: arguments, attributes that other methods set, globals."""
+    """Names by which gradients come into functions: arguments, attributes that other functions set, globals."""
 
     def __init__(self, project: Project, inference: Inference) -> None:
         self.inference = inference
-        self.attributes: dict[Class, set[str]] = {}
+        self.effects = Effects()
         self.arguments: dict[ast.AST, set[str]] = {}
         self.globals: dict[Module, set[str]] = {}
         for _ in range(2):
             for module in project.modules.values():
                 if not module.uses_torch:
                     continue
-                finder = Finder(module.source.tree.body, inference)
+                finder = Finder(module.source.tree.body, inference, effects=self.effects)
                 self.globals[module] = {name for name, carries in finder.carry.items() if carries}
                 self._calls(finder)
                 for function in module.functions.values():
@@ -430,13 +462,27 @@ class Sources:
         node = function.node
         if isinstance(node, ast.Lambda):
             return
-        finder = Finder(node.body, self.inference, self.of(function))
+        finder = Finder(node.body, self.inference, self.of(function), self.effects)
         self._calls(finder)
-        if function.owner is not None and function.name != "__init__" and not is_module(("inst", function.owner)):
-            set_here = {n for n in targets(node) if n.startswith("self.") and finder.carry.get(n)}
-            kinds = function.owner.attributes
-            plain = {n for n in set_here if n.count(".") == 1 and not _thing(kinds.get(n[5:]))}
-            self.attributes.setdefault(function.owner, set()).update(plain)
+        if function.name == "__init__":
+            return
+        local = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        kinds = function.owner.attributes if function.owner is not None else {}
+        found: set[str] = set()
+        for name in {n for names in finder.carrying.values() for n in names}:
+            root, _, rest = name.partition(".")
+            if (
+                rest
+                and root not in local
+                and not _thing(kinds.get(rest))
+                and (root == "self" or root in self._globals(function))
+            ):
+                found.add(name)
+        self.effects.set_by[node] = found
+        self.effects.held |= {name.rpartition(".")[2] for name in found}
+
+    def _globals(self, function: Function) -> set[str]:
+        return set(function.module.variables) - set(_parameters(function.node))
 
     def _calls(self, finder: Finder) -> None:
         for call, carry in finder.passed:
@@ -456,10 +502,22 @@ class Sources:
         if function is None:
             return set()
         found = set(self.arguments.get(function.node, ()))
-        if function.owner is not None:
-            found |= self.attributes.get(function.owner, set())
         local = {n.id for n in ast.walk(function.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         return found | (self.globals.get(function.module, set()) - local - set(_parameters(function.node)))
+
+
+def _collects(statement: ast.stmt) -> ast.Call | None:
+    """``losses.append(x)``."""
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
+        return value if value.func.attr in ("append", "extend", "insert", "update", "add") else None
+    return None
+
+
+def _covered(name: str, made: set[str]) -> bool:
+    """Whether a dotted name, or what it is a part of, is made."""
+    parts = name.split(".")
+    return any(".".join(parts[:n]) in made for n in range(1, len(parts) + 1))
 
 
 def _parameters(node: ast.AST) -> list[str]:

@@ -51,7 +51,7 @@ class Statements:
     def scope(self, body: Sequence[ast.stmt]) -> None:
         """Find the regions of a scope before it is rendered."""
         incoming = self.sources.of(self.e.function)
-        regions, refused = Finder(body, self.e.inference, incoming).regions()
+        regions, refused = Finder(body, self.e.inference, incoming, self.sources.effects).regions()
         for region in regions:
             place = region.block[region.first] if region.first <= region.last else region.backwards[0].statement
             self.starts.setdefault(place, region)
