@@ -444,6 +444,11 @@ class Expressions:
         )
 
     def _lowered(self, node: ast.Call, name: str) -> str:
+        if name == "torch.tensor" and node.args and not self._plain_data(node.args[0]):
+            text = self.template("as_tensor({0|data}, {1|dtype|None})", node)
+            if text is not None:
+                self.change(node, "MSP601", text, name)
+                return self._parameter(node, text)
         if name.startswith("torch.nn.init.") and f"{name}_" in self.op_map:
             name = f"{name}_"
         layer = name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper()
@@ -460,6 +465,10 @@ class Expressions:
         if layer and not self.in_cell and not self._inside_layers and not name.endswith("Loss"):
             text = f"{text}.set_train()"
         return self._parameter(node, text)
+
+    def _plain_data(self, node: ast.expr) -> bool:
+        """Whether ``Tensor(...)`` takes it as torch does: numbers, a display of them, an array."""
+        return _literal(node) or self.inference.of(node) == "ndarray"
 
     def lower(
         self, name: str, args: Sequence[ast.expr], keywords: Sequence[tuple[str | None, ast.expr]], receiver: str | None

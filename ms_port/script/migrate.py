@@ -12,6 +12,7 @@ from typing import Any
 from ms_port.errors import BadInput
 from ms_port.opmap import OpMap, op_map_directory
 from ms_port.script.expressions import Expressions
+from ms_port.script.inlining import inlined
 from ms_port.script.kinds import Inference
 from ms_port.script.needs import Needs, Note
 from ms_port.script.project import Class, Function, Module, Project, load
@@ -64,13 +65,16 @@ def migrate(path: Path, directories: Sequence[Path] = (), porter: Porter | None 
     project = load(path)
     op_map = script_op_map(directories)
     found = Migration(project.root, broken=dict(project.broken))
+    found.originals = {module.relative: module.source.text for module in project.modules.values()}
     inference = Inference(project)
+    sources = Sources(project, inference)
+    if inlined(project, sources):
+        inference = Inference(project)
+        sources = Sources(project, inference)
     _owners(project, inference)
     functions, classes = _definitions(project)
     parallel = any("DistributedDataParallel" in module.source.text for module in project.modules.values())
-    sources = Sources(project, inference)
     for module in project.modules.values():
-        found.originals[module.relative] = module.source.text
         if not module.uses_torch:
             continue
         text, notes = rewrite(module, project, inference, op_map, classes, functions, parallel, sources, found, porter)

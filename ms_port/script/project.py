@@ -162,6 +162,14 @@ def load(root: Path) -> Project:
     return project
 
 
+def reread(project: Project, module: Module, text: str) -> None:
+    """Give a file another text; all that was known of it is found anew."""
+    project.modules[module.dotted] = _module(module.path, module.relative, Source.parse(text), module.dotted)
+    _localize(project)
+    for found in project.modules[module.dotted].classes.values():
+        found.family = family(project, project.modules[module.dotted], found)
+
+
 def _module(path: Path, relative: str, source: Source, name: str) -> Module:
     module = Module(path, relative, source, name)
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]

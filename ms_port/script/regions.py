@@ -135,6 +135,11 @@ def flows(node: ast.AST, cuts: Callable[[ast.Call], bool] | None = None) -> Iter
     if dotted(node) is not None and isinstance(node, ast.Attribute):
         yield from flows(node.value, cuts)
         return
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        # the method's own name is no value
+        for part in [node.func.value, *node.args, *(k.value for k in node.keywords)]:
+            yield from flows(part, cuts)
+        return
     for child in ast.iter_child_nodes(node):
         yield from flows(child, cuts)
 

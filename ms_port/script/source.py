@@ -83,7 +83,10 @@ def shifted(text: str, old: str, new: str) -> str:
     inside = inner_lines(text)
     lines = text.split("\n")
     for number, line in enumerate(lines):
-        if number == 0 or number in inside or not line.strip():
+        if number == 0 or number in inside:
+            continue
+        if not line.strip():
+            lines[number] = ""
             continue
         lines[number] = new + line[len(old) :] if line.startswith(old) else line
     return "\n".join(lines)

@@ -223,8 +223,10 @@ class DataParallel(nn.Cell):
 
 def as_tensor(data, dtype=None):
     """A tensor of numbers, arrays or tensors, or an empty one of a size; float64 arrays stay float64."""
-    if isinstance(data, (list, tuple)) and any(isinstance(item, Tensor) for item in data):
+    if isinstance(data, (list, tuple)) and data and any(isinstance(item, Tensor) for item in data):
         data = np.stack([item.asnumpy() if isinstance(item, Tensor) else np.asarray(item) for item in data])
+    if not isinstance(data, (Tensor, np.ndarray, np.generic, bool, int, float)):
+        data = list(data)
     if isinstance(data, Tensor):
         return data if dtype is None else data.astype(dtype)
     if isinstance(data, (bool, int, float, list, tuple)) and dtype is None:
