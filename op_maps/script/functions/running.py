@@ -223,13 +223,15 @@ class DataParallel(nn.Cell):
 
 def as_tensor(data, dtype=None):
     """A tensor of numbers, arrays or tensors, or an empty one of a size; float64 arrays stay float64."""
-    if isinstance(data, (list, tuple)) and data and any(isinstance(item, Tensor) for item in data):
-        data = np.stack([item.asnumpy() if isinstance(item, Tensor) else np.asarray(item) for item in data])
     if not isinstance(data, (Tensor, np.ndarray, np.generic, bool, int, float)):
         data = list(data)
+    if isinstance(data, list) and any(isinstance(item, Tensor) for item in data):
+        mixed = not all(isinstance(item, Tensor) for item in data)
+        data = np.stack([item.asnumpy() if isinstance(item, Tensor) else np.asarray(item) for item in data])
+        data = data.astype(np.float32) if mixed and data.dtype == np.float64 else data
     if isinstance(data, Tensor):
         return data if dtype is None else data.astype(dtype)
-    if isinstance(data, (bool, int, float, list, tuple)) and dtype is None:
+    if isinstance(data, (bool, int, float, list)) and dtype is None:
         array = np.asarray(data)
         return Tensor(array.astype(np.float32) if array.dtype == np.float64 else array)
     return Tensor(np.asarray(data)) if dtype is None else Tensor(np.asarray(data), dtype)

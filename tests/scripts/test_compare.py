@@ -1,0 +1,63 @@
+"""Both sides of the corpus, run from the same weights, batches and draws: what they print is equal within rounding."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from migrating import CORPUS
+
+from ms_port.script.compare import compare, judge
+from ms_port.script.migrate import migrate, write
+
+RUNS = {
+    "classify.py": "",
+    "dcgan.py": "",
+    "vae.py": "",
+    "siamese.py": "",
+    "language_model.py": "",
+    "language_model.py --model Transformer": "--model Transformer",
+    "unet_amp.py": "",
+    "imagenet.py": "",
+    "gpt.py": "",
+    "bert_finetune.py": "",
+    "ctc.py": "",
+    "super_resolution.py": "",
+    "reinforce.py": "",
+    "wgan_clip.py": "",
+    "wgan_gp.py": "",
+    "metric_logging.py": "",
+    "lightning_style.py": "",
+    "collate.py": "",
+    "iterable.py": "",
+    "mixed_types.py": "",
+    "package/train.py": "",
+}
+BY_DEFAULT = {"metric_logging.py"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in BY_DEFAULT else pytest.mark.slow, id=n) for n in RUNS]
+)
+def test_both_sides_print_the_same(tmp_path: Path, name: str) -> None:
+    entry = Path(name.split()[0])
+    source = CORPUS / (entry.parts[0] if len(entry.parts) > 1 else entry)
+    out = tmp_path / "out"
+    write(migrate(source), source, out)
+    result = compare(source, out, Path(entry.name), RUNS[name], timeout=300)
+    assert result.status == "equal", result.reason
+    assert result.compared >= 4
+
+
+def test_judge() -> None:
+    assert judge("loss 0.5312\n", "loss 0.5313\n").status == "equal"
+    assert judge("loss 0.5312\n", "loss 0.5342\n").status == "not equal"
+    assert judge("step 1 loss 0.5\n", "step 2 loss 0.5\n").status == "not equal"
+    assert judge("loss 0.5\n", "Loss 0.5\n").status == "not equal"
+    assert judge("loss 0.5\nacc 1\n", "loss 0.5\n").status == "not equal"
+    assert judge("loss nan\n", "loss nan\n").status == "equal"
+    assert judge("no numbers\n", "no numbers\n").status == "not equal"
+    assert judge("time 1.23 s\nloss 1.0\n", "time 4.56 s\nloss 1.0\n").status == "equal"

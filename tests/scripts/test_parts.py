@@ -1,0 +1,178 @@
+"""The parts that scripts get, against torch: optimizers step by step, clipping, the scaler, checkpoints, samplers, distributions."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+from migrating import parts
+
+NAMES = {"SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "clip_grad_norm_", "clip_grad_value_", "GradScaler", "save", "load"} | {
+    "DataLoader", "TensorDataset", "DistributedSampler", "Categorical", "NormalDistribution", "pad_sequence", "as_tensor", "FloatTensor", "ModuleDict", "Normalize", "Resize", "CenterCrop", "ToTensor", "assign"
+}  # fmt: skip
+OPTIONS: list[tuple[str, dict[str, Any]]] = [
+    ("SGD", {"lr": 0.1}),
+    ("SGD", {"lr": 0.1, "momentum": 0.9, "dampening": 0.1, "weight_decay": 0.01}),
+    ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True}),
+    ("Adam", {"lr": 0.05, "weight_decay": 0.1}),
+    ("Adam", {"lr": 0.05, "amsgrad": True, "betas": (0.5, 0.9)}),
+    ("AdamW", {"lr": 0.05, "weight_decay": 0.1}),
+    ("RMSprop", {"lr": 0.02, "momentum": 0.9, "centered": True, "weight_decay": 0.01}),
+    ("Adagrad", {"lr": 0.1, "lr_decay": 0.1, "initial_accumulator_value": 0.1}),
+    ("Adadelta", {"lr": 1.0, "weight_decay": 0.01}),
+    ("Adamax", {"lr": 0.05}),
+    ("NAdam", {"lr": 0.05, "weight_decay": 0.01}),
+    ("RAdam", {"lr": 0.05}),
+    ("SGD", {"lr": 0.1, "maximize": True}),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def ours() -> Any:
+    pytest.importorskip("mindspore")
+    return parts(NAMES)
+
+
+@pytest.mark.parametrize(("name", "options"), OPTIONS, ids=lambda o: o if isinstance(o, str) else "-".join(o))
+def test_ten_steps(ours: Any, name: str, options: dict[str, Any]) -> None:
+    import mindspore as ms
+
+    rng = np.random.default_rng(0)
+    start = [rng.standard_normal(shape).astype(np.float32) for shape in ((3, 2), (4,))]
+    real = [torch.nn.Parameter(torch.tensor(a)) for a in start]
+    mine = [ms.Parameter(ms.Tensor(a), name=f"p{i}") for i, a in enumerate(start)]
+    one = getattr(torch.optim, name)([{"params": real[:1]}, {"params": real[1:], "lr": 0.01}], **options)
+    other = getattr(ours, name)([{"params": mine[:1]}, {"params": mine[1:], "lr": 0.01}], **options)
+    for step in range(10):
+        gradients = [rng.standard_normal(a.shape).astype(np.float32) for a in start]
+        for p, g in zip(real, gradients, strict=True):
+            p.grad = torch.tensor(g)
+        one.step()
+        if step == 5:  # the state goes through a file's form and back
+            again = getattr(ours, name)([{"params": mine[:1]}, {"params": mine[1:], "lr": 0.01}], **options)
+            again.load_state_dict(other.state_dict())
+            other = again
+        other([ms.Tensor(g) for g in gradients])
+        for p, q in zip(real, mine, strict=True):
+            np.testing.assert_allclose(q.asnumpy(), p.detach().numpy(), rtol=2e-5, atol=2e-6)
+
+
+def test_clipping(ours: Any) -> None:
+    import mindspore as ms
+
+    grads = [np.array([3.0, -4.0], np.float32), np.array([[12.0]], np.float32)]
+    for norm in (1.0, 100.0):
+        real = [torch.nn.Parameter(torch.zeros(g.shape)) for g in grads]
+        mine = [ms.Parameter(ms.Tensor(np.zeros_like(g)), name=f"q{i}") for i, g in enumerate(grads)]
+        for p, q, g in zip(real, mine, grads, strict=True):
+            p.grad, q.grad = torch.tensor(g), ms.Tensor(g)
+        total = torch.nn.utils.clip_grad_norm_(real, norm)
+        assert float(ours.clip_grad_norm_(mine, norm)) == pytest.approx(float(total), rel=1e-5)
+        for p, q in zip(real, mine, strict=True):
+            np.testing.assert_allclose(q.grad.asnumpy(), p.grad.numpy(), rtol=1e-5)
+
+
+def test_scaler_skips_a_step_that_overflows(ours: Any) -> None:
+    import mindspore as ms
+
+    p = ms.Parameter(ms.Tensor(np.ones(2, np.float32)), name="p")
+    optimizer, scaler = ours.SGD([p], lr=1.0), ours.GradScaler("cpu", init_scale=4.0)
+    p.grad = ms.Tensor(np.array([np.inf, 1.0], np.float32))
+    scaler.step(optimizer)
+    scaler.update()
+    assert p.asnumpy().tolist() == [1.0, 1.0] and scaler.get_scale() == 2.0
+    p.grad = ms.Tensor(np.array([2.0, 2.0], np.float32))
+    scaler.step(optimizer)
+    scaler.update()
+    assert p.asnumpy().tolist() == [0.0, 0.0]
+    assert ours.GradScaler().get_scale() == 1.0  # off on CPU, as torch's is without CUDA
+
+
+def test_checkpoints_keep_their_nesting(ours: Any, tmp_path: Path) -> None:
+    import mindspore as ms
+
+    state = {"epoch": 3, "model": {"w": ms.Tensor([1.0, 2.0])}, "list": [ms.Tensor(3), "x"]}
+    ours.save(state, tmp_path / "a.pth")
+    back = ours.load(tmp_path / "a.pth", map_location="cpu")
+    assert back["epoch"] == 3 and back["model"]["w"].asnumpy().tolist() == [1.0, 2.0] and back["list"][1] == "x"
+    torch.save({"w": torch.zeros(1)}, tmp_path / "b.pth")
+    with pytest.raises(ValueError, match="written by torch"):
+        ours.load(tmp_path / "b.pth")
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_loader(ours: Any, workers: int) -> None:
+    data = [({"x": np.full(2, i, np.float32), "y": i}, [i, float(i)]) for i in range(5)]
+    one = list(torch.utils.data.DataLoader(data, 2))  # type: ignore[arg-type]
+    other = list(ours.DataLoader(data, 2, num_workers=workers))
+    assert len(one) == len(other) == 3
+    for a, b in zip(one, other, strict=True):
+        assert a[0]["x"].tolist() == b[0]["x"].asnumpy().tolist() and a[0]["y"].tolist() == b[0]["y"].asnumpy().tolist()
+        assert str(a[1][1].numpy().dtype) == str(b[1][1].asnumpy().dtype) == "float64"
+    assert len(ours.DataLoader(data, 2, drop_last=True)) == 2
+
+
+def test_distributed_sampler_shares_everything(ours: Any) -> None:
+    seen = [list(ours.DistributedSampler(range(7), num_replicas=2, rank=r, shuffle=True)) for r in (0, 1)]
+    assert set(seen[0]) | set(seen[1]) == set(range(7)) and len(seen[0]) == len(seen[1]) == 4
+
+
+def test_distributions(ours: Any) -> None:
+    import mindspore as ms
+
+    probs = np.array([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]], np.float32)
+    value = np.array([2, 0])
+    real, mine = torch.distributions.Categorical(torch.tensor(probs)), ours.Categorical(ms.Tensor(probs))
+    np.testing.assert_allclose(
+        mine.log_prob(ms.Tensor(value)).asnumpy(), real.log_prob(torch.tensor(value)).numpy(), rtol=1e-5
+    )
+    np.testing.assert_allclose(mine.entropy().asnumpy(), real.entropy().numpy(), rtol=1e-5)
+    assert mine.sample().shape == (2,) and mine.sample((4,)).shape == (4, 2)
+    normal = torch.distributions.Normal(1.0, 2.0)
+    assert float(ours.NormalDistribution(1.0, 2.0).log_prob(ms.Tensor(0.5))) == pytest.approx(
+        float(normal.log_prob(torch.tensor(0.5))), rel=1e-5
+    )
+
+
+def test_pictures(ours: Any) -> None:
+    from PIL import Image
+    from torchvision import transforms
+
+    picture = Image.fromarray(np.random.default_rng(0).integers(0, 256, (20, 30, 3), dtype=np.uint8))
+    real = transforms.Compose(
+        [
+            transforms.Resize(16),
+            transforms.CenterCrop(12),
+            transforms.ToTensor(),
+            transforms.Normalize((0.5, 0.4, 0.3), (0.2, 0.3, 0.4)),
+        ]
+    )
+    mine = picture
+    for step in (
+        ours.Resize(16),
+        ours.CenterCrop(12),
+        ours.ToTensor(),
+        ours.Normalize((0.5, 0.4, 0.3), (0.2, 0.3, 0.4)),
+    ):
+        mine = step(mine)
+    np.testing.assert_allclose(mine.asnumpy(), real(picture).numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_small_ones(ours: Any) -> None:
+    import mindspore as ms
+
+    rows = [torch.ones(n) for n in (1, 3, 2)]
+    wanted = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-1.0).numpy()
+    assert ours.pad_sequence([ms.Tensor(r.numpy()) for r in rows], True, -1.0).asnumpy().tolist() == wanted.tolist()
+    assert ours.FloatTensor(2, 3).shape == (2, 3) and ours.FloatTensor([1, 2]).dtype == ms.float32
+    assert ours.as_tensor([1, 2]).dtype == ms.int64 and ours.as_tensor([1.0]).dtype == ms.float32
+    x = ms.Tensor(np.zeros(3, np.float32))
+    y = x
+    ours.assign(x, x + 2)
+    assert y.asnumpy().tolist() == [2.0, 2.0, 2.0]
