@@ -68,6 +68,9 @@ class Inference:
         self.project = project
         self.kinds: dict[ast.AST, Kind] = {}
         self.owners: dict[str, str] = {}
+        self.trained: set[ast.AST] = set()
+        """Statements and calls by which a tensor becomes one that is trained itself."""
+        self.leaves = {module: _trained_names(module) for module in project.modules.values()}
         for _ in range(3):
             for module in project.modules.values():
                 self._module(module)
@@ -79,6 +82,9 @@ class Inference:
         env: dict[str, Kind] = dict(module.variables)
         walker = Walker(self, module, None, env)
         walker.block(module.source.tree.body)
+        for inner in walker.nested:  # defined in a loop or block at the top level
+            inner.closure = dict(env)
+            self.function(inner, env)
         module.variables.update(env)
         for found in module.classes.values():
             self._class(found)
@@ -156,6 +162,18 @@ class Inference:
         return INSTANCES.get(full) or {"int": "number", "float": "number", "bool": "number", "str": "str"}.get(full)
 
 
+def _trained_names(module: Module) -> set[str]:
+    """Names that an optimizer is given in a list, or whose ``.grad`` is read: tensors that are trained themselves."""
+    found: set[str] = set()
+    for node in ast.walk(module.source.tree):
+        if isinstance(node, ast.Call) and ".optim" in f".{canonical(module, dotted(node.func) or '')}" and node.args:
+            if isinstance(node.args[0], (ast.List, ast.Tuple)):
+                found |= {item.id for item in node.args[0].elts if isinstance(item, ast.Name)}
+        elif isinstance(node, ast.Attribute) and node.attr == "grad" and isinstance(node.value, ast.Name):
+            found.add(node.value.id)
+    return found
+
+
 INSTANCES: dict[str, Kind] = {
     "torch.nn.Module": "module",
     "torch.optim.Optimizer": "optimizer",
@@ -199,10 +217,37 @@ class Walker:
                     self.kind(item)
                 if self.function is not None:
                     self.env.setdefault(node.name, None)
+            case ast.Assign(
+                targets=[ast.Attribute(value=ast.Name(id=name) as held, attr="requires_grad")], value=value
+            ) if (
+                name in self.inference.leaves[self.module]
+                and is_tensor(self.env.get(name))
+                and self.env.get(name) != "parameter"
+            ):
+                self.kind(value)
+                self.inference.trained.add(node)
+                self.inference.kinds[held] = "tensor"
+                self.env[name] = "parameter"
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="requires_grad_"))) if (
+                name in self.inference.leaves[self.module]
+                and is_tensor(self.env.get(name))
+                and self.env.get(name) != "parameter"
+            ):
+                self.kind(node.value)
+                self.inference.trained.add(node)
+                self.env[name] = "parameter"
             case ast.Assign(targets=targets, value=value):
                 kind = self.kind(value)
-                for target in targets:
-                    self.bind(target, kind)
+                wanted = (
+                    isinstance(value, ast.Call)
+                    and isinstance(value.func, ast.Attribute)
+                    and value.func.attr == "requires_grad_"
+                )
+                if wanted and isinstance(targets[0], ast.Name) and targets[0].id in self.inference.leaves[self.module]:
+                    self.inference.trained.add(value)
+                    kind = "parameter"
+                for place in targets:
+                    self.bind(place, kind)
             case ast.AnnAssign(target=target, value=value, annotation=annotation):
                 found = self.kind(value) if value is not None else None
                 self.bind(target, join(found, self.inference._annotated(self.module, annotation)))
@@ -293,7 +338,7 @@ class Walker:
     def _definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         for item in [*node.decorator_list, *node.args.defaults, *[d for d in node.args.kw_defaults if d is not None]]:
             self.kind(item)
-        if self.function is None:
+        if node.name in self.module.functions and self.module.functions[node.name].node is node:
             return
         known = self.env.get(node.name)
         if isinstance(known, tuple) and known[0] == "func" and known[1].node is node:

@@ -230,6 +230,8 @@ def tensor_call(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | No
     """A method of a tensor."""
     name = func.attr
     nothing = not node.args and not node.keywords
+    if name == "requires_grad_" and node in e.inference.trained:
+        return f"{e.needs.name('Parameter')}({e.render(func.value)})"
     if name in SAME:
         return e.render(func.value)
     if name == "to":
@@ -406,4 +408,19 @@ def _gradient(e: Expressions, node: ast.Call) -> str | None:
     return e.refuse(node, "MSP604", "torch.autograd.grad", "write the function of its inputs and take ms.grad of it")
 
 
-SPECIAL: dict[str, Special] = {"torch.autograd.grad": _gradient}
+def _checkpoint(e: Expressions, node: ast.Call) -> str | None:
+    """``checkpoint(f, x)`` saves memory by computing again: the values are those of ``f(x)``."""
+    keywords = [
+        k for k in node.keywords if k.arg not in ("use_reentrant", "preserve_rng_state", "determinism_check", "debug")
+    ]
+    given = [
+        *map(e.render, node.args[1:]),
+        *(f"{k.arg}={e.render(k.value)}" if k.arg else f"**{e.render(k.value)}" for k in keywords),
+    ]
+    return f"{e.atom(node.args[0])}({', '.join(given)})" if node.args else None
+
+
+SPECIAL: dict[str, Special] = {
+    "torch.autograd.grad": _gradient,
+    "torch.utils.checkpoint.checkpoint": _checkpoint,
+}

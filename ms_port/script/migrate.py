@@ -93,6 +93,8 @@ def parts_text(op_map: OpMap, names: set[str]) -> str:
     future = "from __future__ import annotations\n"
     lead = future + "\n" if text.startswith(future) else ""
     text = text.removeprefix(future).lstrip("\n")
+    if "from mindspore import" not in text or "Tensor" not in text.split("\n\n\n")[0]:
+        text = "from mindspore import Tensor\n" + text
     if "import os\n" not in text:
         text = "import os\n" + text
     head, _, rest = text.partition("\n\n\n")

@@ -160,6 +160,8 @@ class Statements:
                 return self._expression(node, indent)
             case ast.AugAssign():
                 return self._augmented(node)
+            case ast.Assign(targets=[ast.Attribute(value=holder)]) if node in self.e.inference.trained:
+                return f"{self.e.render(holder)} = {self.e.needs.name('Parameter')}({self.e.render(holder)})"
             case ast.Assign() if self._left_out(node):
                 return None
             case ast.Assign(targets=[ast.Attribute(attr="data", value=holder)], value=value) if self._tensor(holder):
@@ -426,6 +428,14 @@ class Statements:
         if replaced is not None:
             return replaced
         value = node.value
+        if (
+            isinstance(value, ast.Call)
+            and isinstance(value.func, ast.Attribute)
+            and value.func.attr == "requires_grad_"
+        ):
+            held = self._trains(node, value, value.func)
+            if held is not None:
+                return held
         if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and self._gradient_in_place(value):
             return self._write_gradient(value)
         text = self._rebound(value) if isinstance(value, ast.Call) else None
@@ -437,6 +447,17 @@ class Statements:
         if isinstance(value, ast.Call) and text != self.source.segment(value) and _idle(text) and self._pure(value):
             return None
         return text
+
+    def _trains(self, node: ast.Expr, value: ast.Call, func: ast.Attribute) -> str | None:
+        """``p.requires_grad_(False)`` as a statement."""
+        kind = self.e.inference.of(func.value)
+        if node in self.e.inference.trained:
+            name = self.e.render(func.value)
+            return f"{name} = {self.e.needs.name('Parameter')}({name})"
+        if is_module(kind):
+            return None
+        given = [*value.args, *(k.value for k in value.keywords)]
+        return f"{self.e.render(func.value)}.requires_grad = {self.e.render(given[0]) if given else 'True'}"
 
     def _pure(self, value: ast.Call) -> bool:
         """``model.to(device)`` as a statement: nothing is left of it."""

@@ -145,7 +145,7 @@ class Steps:
                 name = dotted(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
                 if name is None or not isinstance(getattr(node, "ctx", None), ast.Load):
                     continue
-                if kind == "parameter":
+                if kind == "parameter" and isinstance(node, ast.Name):
                     parameters[name] = None
                 elif is_module(kind):
                     modules[name] = None

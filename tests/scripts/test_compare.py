@@ -30,6 +30,7 @@ RUNS = {
     "wgan_clip.py": "",
     "wgan_gp.py": "",
     "metric_logging.py": "",
+    "lbfgs_style.py": "",
     "lightning_style.py": "",
     "collate.py": "",
     "iterable.py": "",

@@ -249,3 +249,24 @@ def test_mutated_sources_never_break_the_output(tmp_path_factory: pytest.TempPat
     except (SyntaxError, ValueError):
         return
     migrated(tmp_path_factory.mktemp("mutated"), source)
+
+
+def test_a_picture_that_is_trained_is_a_parameter(tmp_path: Path) -> None:
+    source = (
+        HEAD
+        + "net = nn.Linear(2, 1)\nx = torch.rand(1, 2)\nx.requires_grad = True\nloss = net(x).sum()\nloss.backward()\nx = x + x.grad.sign()\n"
+    )
+    text, _ = migrated(tmp_path, source)
+    assert "x = Parameter(x)" in text and "trainable(net) + [x]" in text
+
+
+def test_freezing_a_parameter_is_no_idle_statement(tmp_path: Path) -> None:
+    text, _ = migrated(
+        tmp_path, HEAD + "net = nn.Linear(2, 1)\nfor p in net.parameters():\n    p.requires_grad_(False)\n"
+    )
+    assert "p.requires_grad = False" in text
+
+
+def test_an_input_of_a_penalty_stays_a_tensor(tmp_path: Path) -> None:
+    text, _ = migrated(tmp_path, HEAD + "x = (torch.rand(2) * 2).requires_grad_(True)\ny = x * 2\n")
+    assert "Parameter" not in text

@@ -532,3 +532,101 @@ class GradScaler:
 def on_device():
     """Whether MindSpore computes on an accelerator."""
     return ms.get_context("device_target") != "CPU"
+
+
+class LBFGS(Optimizer):
+    """L-BFGS as torch has it without a line search: one group, a closure that computes the loss and its gradients."""
+
+    def __init__(
+        self,
+        params,
+        lr=1,
+        max_iter=20,
+        max_eval=None,
+        tolerance_grad=1e-7,
+        tolerance_change=1e-9,
+        history_size=100,
+        line_search_fn=None,
+    ):
+        if line_search_fn is not None:
+            raise NotImplementedError("MSP602: torch.optim.LBFGS: no line search is here; leave line_search_fn out")
+        self.options = (
+            max_iter,
+            max_iter * 5 // 4 if max_eval is None else max_eval,
+            tolerance_grad,
+            tolerance_change,
+            history_size,
+        )
+        super().__init__(params, dict(lr=lr))
+        self.memory = {"old_dirs": [], "old_stps": [], "ro": [], "H_diag": 1.0, "n_iter": 0, "func_evals": 0}
+
+    def _gradient(self):
+        parts = []
+        for parameter in self.param_groups[0]["params"]:
+            gradient = getattr(parameter, "grad", None)
+            parts.append(ops.zeros(parameter.size, parameter.dtype) if gradient is None else gradient.reshape(-1))
+        return ops.cat(parts)
+
+    def _move(self, step, direction):
+        offset = 0
+        for parameter in self.param_groups[0]["params"]:
+            change = direction[offset : offset + parameter.size].reshape(parameter.shape)
+            ops.assign(parameter, parameter + change * step)
+            offset += parameter.size
+
+    def step(self, closure):
+        max_iter, max_eval, tolerance_grad, tolerance_change, history_size = self.options
+        lr, held = self.param_groups[0]["lr"], self.memory
+        first_loss = closure()
+        loss, evaluations = float(first_loss), 1
+        held["func_evals"] += 1
+        gradient = self._gradient()
+        if float(ops.abs(gradient).max()) <= tolerance_grad:
+            return first_loss
+        direction, step = held.get("d"), held.get("t")
+        before = held.get("prev_flat_grad")
+        count = 0
+        while count < max_iter:
+            count += 1
+            held["n_iter"] += 1
+            if held["n_iter"] == 1:
+                direction = -gradient
+            else:
+                change, moved = gradient - before, direction * step
+                curvature = float((change * moved).sum())
+                if curvature > 1e-10:
+                    if len(held["old_dirs"]) == history_size:
+                        for name in ("old_dirs", "old_stps", "ro"):
+                            held[name].pop(0)
+                    held["old_dirs"].append(change)
+                    held["old_stps"].append(moved)
+                    held["ro"].append(1.0 / curvature)
+                    held["H_diag"] = curvature / float((change * change).sum())
+                q = -gradient
+                factors = [None] * len(held["old_dirs"])
+                for i in range(len(factors) - 1, -1, -1):
+                    factors[i] = float((held["old_stps"][i] * q).sum()) * held["ro"][i]
+                    q = q - held["old_dirs"][i] * factors[i]
+                direction = q * held["H_diag"]
+                for i in range(len(factors)):
+                    again = float((held["old_dirs"][i] * direction).sum()) * held["ro"][i]
+                    direction = direction + held["old_stps"][i] * (factors[i] - again)
+            before, previous = gradient, loss
+            step = min(1.0, 1.0 / float(ops.abs(gradient).sum())) * lr if held["n_iter"] == 1 else lr
+            slope = float((gradient * direction).sum())
+            if slope > -tolerance_change:
+                break
+            self._move(step, direction)
+            if count != max_iter:
+                loss = float(closure())
+                gradient = self._gradient()
+                evaluations += 1
+                held["func_evals"] += 1
+            small = float(ops.abs(gradient).max()) <= tolerance_grad
+            still = (
+                float(ops.abs(direction * step).max()) <= tolerance_change or abs(loss - previous) < tolerance_change
+            )
+            if evaluations >= max_eval or small or still:
+                break
+        held.update(d=direction, t=step, prev_flat_grad=before)
+        return first_loss
