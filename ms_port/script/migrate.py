@@ -24,10 +24,18 @@ PARTS = "ms_parts"
 HEADER = '''"""Parts of the training that MindSpore has in another form or not at all; written once for this project by ms-port script."""
 
 '''
-SETTINGS = """os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")  # else oneDNN takes slow kernels on AVX-512 processors
+SETTINGS = '''os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX2")  # else oneDNN takes slow kernels on AVX-512 processors
 
 
-"""
+def _format(tensor, form):
+    """A tensor of one element formats as its number (``f"{loss:.4f}"``), as torch's does."""
+    return format(tensor.item(), form) if form and tensor.size == 1 else format(str(tensor), form)
+
+
+Tensor.__format__ = _format
+
+
+'''
 
 
 @dataclass
