@@ -67,6 +67,10 @@ def attribute(e: Expressions, node: ast.Attribute) -> str | None:
             return f"{e.needs.name('on_device')}()"
         if node.attr == "device":
             return f"{e.needs.name('Device')}()"
+    if node.attr in ("weight", "bias", "running_mean", "running_var") and kind in (None, "module"):
+        if isinstance(node.ctx, ast.Load) and not (isinstance(node.value, ast.Name) and node.value.id == "self"):
+            e.needs.name("name_as_torch")
+        return None
     held = isinstance(node.value, (ast.Attribute, ast.Subscript)) or kind == "module"
     if node.attr in ("in_features", "out_features") and held and (kind in (None, "module")):
         return f"{e.atom(node.value)}.{node.attr.replace('features', 'channels')}"

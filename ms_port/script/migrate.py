@@ -106,7 +106,8 @@ def parts_text(op_map: OpMap, names: set[str]) -> str:
     if "import os\n" not in text:
         text = "import os\n" + text
     head, _, rest = text.partition("\n\n\n")
-    return HEADER + lead + head + "\n\n" + SETTINGS + rest
+    tail = "\n\nname_as_torch()\n" if "name_as_torch" in names else ""
+    return HEADER + lead + head + "\n\n" + SETTINGS + rest.rstrip("\n") + "\n" + tail
 
 
 def rewrite(

@@ -88,7 +88,9 @@ class Needs:
         mindspore: list[str] = []
         for wanted, local in self.used.items():
             alias = "" if wanted == local else f" as {local}"
-            if wanted in self.parts and wanted not in ROOTS:
+            if wanted == "name_as_torch":  # runs where ms_parts is imported
+                parts += [] if parts or any(w in self.parts and w != wanted for w in self.used) else [wanted]
+            elif wanted in self.parts and wanted not in ROOTS:
                 parts.append(wanted + alias)
             elif wanted in INITIALIZERS:
                 initializers.append(wanted + alias)

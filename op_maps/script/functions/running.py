@@ -276,3 +276,17 @@ def save_image(tensor, fp, format=None, **kwargs):
 
 def parameters_to_vector(parameters):
     return ops.cat([p.reshape(-1) for p in parameters])
+
+
+def name_as_torch():
+    """Let normalization layers and embeddings be read by torch's names too: ``m.weight`` of a layer that is not known before."""
+    norm = {"weight": "gamma", "bias": "beta", "running_mean": "moving_mean", "running_var": "moving_variance"}
+    table = {
+        nn.Embedding: {"weight": "embedding_table"},
+        nn.LayerNorm: dict(list(norm.items())[:2]),
+        nn.GroupNorm: dict(list(norm.items())[:2]),
+    }
+    table |= dict.fromkeys((nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d), norm)
+    for kind, names in table.items():
+        for name, own in names.items():
+            setattr(kind, name, property(lambda cell, own=own: getattr(cell, own)))
