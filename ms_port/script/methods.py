@@ -110,7 +110,8 @@ def call(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | None:
         return None
     if kind == "batch" and name in MAPPING:
         return None
-    if is_tensor(kind) or (kind is None and name in TENSOR_ONLY):
+    several = isinstance(kind, tuple) and kind[0] in ("tuple", "list", "iter")  # a tensor or a tuple of them
+    if is_tensor(kind) or ((kind is None or several) and name in TENSOR_ONLY):
         return tensor_call(e, node, func)
     if kind is None:
         return unknown_call(e, node, func)

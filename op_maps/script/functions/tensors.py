@@ -124,7 +124,8 @@ def gradient_of(function, inputs, weight=None):
         return output.sum() if weight is None else (output * weight).sum()
 
     inputs = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
-    return ms.grad(total, grad_position=tuple(range(len(inputs))))(*inputs)
+    found = ms.grad(total, grad_position=tuple(range(len(inputs))))(*inputs)
+    return found if isinstance(found, tuple) else (found,)  # ms.grad gives one gradient bare
 
 
 def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
