@@ -84,7 +84,10 @@ class Needs:
 
     def lines(self, parts_module: str) -> list[str]:
         """Import statements, in the order in which people sort them."""
-        plain, froms, initializers, parts = [], [], [], []
+        plain: list[str] = []
+        froms: list[str] = []
+        initializers: list[str] = []
+        parts: list[str] = []
         mindspore: list[str] = []
         for wanted, local in self.used.items():
             alias = "" if wanted == local else f" as {local}"
