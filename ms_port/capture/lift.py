@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from ms_port.capture.abstract import Abstractor, canonical_class, is_torch_module
+from ms_port.capture.chosen_forward import chosen_forwards, chosen_method
 from ms_port.capture.class_source import class_attributes, class_loc
 from ms_port.capture.closures import by_closure
 from ms_port.capture.layout import comment_behind, comments_above_line, comments_of, keep_number_texts
@@ -72,6 +73,8 @@ class _Lift:
         self._keys: dict[int, str] = {}
         """Key by id of the activation."""
         self._variants: list[_Variant] = []
+        self._chosen = {f.__code__ for f in chosen_forwards(recording.model.modules()).values()}
+        """Code of methods that their class's constructor made its forward."""
         self._owners: dict[int, type | None] = {}
         used: dict[str, int] = defaultdict(int)
         for function in recording.functions:
@@ -168,7 +171,7 @@ class _Lift:
         facts = self._facts(record, variant.activations)
         return FunctionDef(
             key=variant.key,
-            name=variant.name,
+            name="forward" if record.code in self._chosen else variant.name,
             node=record.tree,
             body=tuple(body[1:] if docstring is not None else body),
             facts=facts,
@@ -396,7 +399,7 @@ def _layer_attributes(module: torch.nn.Module) -> dict[str, Any]:
 def _target(callee: Any) -> types.FunctionType | None:
     """The Python function that a call enters."""
     if isinstance(callee, torch.nn.Module):
-        callee = type(callee).forward
+        callee = chosen_method(callee) or type(callee).forward
     elif isinstance(callee, type):
         callee = callee.__init__  # type: ignore[misc]
     elif hasattr(callee, "func") and hasattr(callee, "keywords"):

@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 from ms_port.capture.abstract import canonical_class, is_torch_module
+from ms_port.capture.chosen_forward import chosen_forwards
 from ms_port.capture.class_source import class_loc
 from ms_port.capture.forward import preserved, set_training
 from ms_port.capture.recording import Activation, FunctionRecord, Recording
@@ -120,6 +121,7 @@ def _described(function: Any) -> str:
 
 def _replaced_methods(program: Program, model: _Model, recording: Recording) -> Iterator[Flag]:
     followed = _in_flat_functions(program, recording)
+    chosen = chosen_forwards(model.modules.values())
     emitted = {(f.owner, "forward" if f.name == "construct" else f.name) for f in all_functions(program)}
     for path, module in model.modules.items():
         if path in model.scripted:
@@ -128,6 +130,8 @@ def _replaced_methods(program: Program, model: _Model, recording: Recording) -> 
             if not callable(value) or isinstance(value, type | torch.Tensor) or _is_own(module, name, value):
                 continue
             owner = next((c for c in type(module).__mro__ if name in c.__dict__), None)
+            if name == "forward" and type(module) in chosen:
+                continue
             if owner is None or not isinstance(owner.__dict__[name], types.FunctionType | staticmethod | classmethod):
                 continue
             if name == "forward" and id(module) in followed:

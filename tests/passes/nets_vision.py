@@ -253,8 +253,40 @@ def planned() -> nn.Module:
     return Planned(Plan(blocks), scale=1.5)
 
 
+class Mixing(nn.Module):
+    """The constructor chooses which method is forward."""
+
+    def __init__(self, dim: int, how: str = "split") -> None:
+        super().__init__()
+        self.taken = dim // 2
+        self.conv = nn.Conv2d(self.taken, self.taken, 3, 1, 1)
+        if how == "split":
+            self.forward = self.forward_split
+        elif how == "whole":
+            self.forward = self.forward_whole
+        else:
+            raise NotImplementedError(how)
+
+    def forward_split(self, x: Tensor) -> Tensor:
+        first, rest = torch.split(x, [self.taken, x.shape[1] - self.taken], dim=1)
+        return torch.cat((self.conv(first), rest), 1)
+
+    def forward_whole(self, x: Tensor) -> Tensor:
+        return x + self.conv(x)
+
+
+class Mixer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = Mixing(3), Mixing(3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(self.first(x)) + x
+
+
 img = image(2, 3, 9, 9)
 CASES = {
+    "chosen forward": (Mixer, (img,)),
     "planned blocks": (planned, (img,)),
     "segmenter": (Segmenter, (img,)),
     "rounds": (Rounds, (img,)),

@@ -142,6 +142,18 @@ def _module_class(scope: Scope, node: ast.expr) -> ast.expr | None:
     return ast.parse(cell, mode="eval").body
 
 
+def _may_lack(scope: Scope, facts: Sequence[CallFact]) -> bool:
+    """Whether ``getattr(module, name, default)`` gave its default for a module of the model that lacks the name."""
+    for fact in facts:
+        if len(fact.args) < 3 or fact.result != fact.args[2] or not isinstance(owner := fact.args[0], ModuleValue):
+            continue
+        module = scope.work.program.modules.get(owner.path or "")
+        known = [n for n, _ in (*module.attributes, *module.children)] if module is not None else []
+        if getattr(fact.args[1], "value", "") not in known:
+            return True
+    return False
+
+
 def _getattr(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
     """``getattr(obj, "name")`` with a constant name is the attribute."""
     names = [f.args[1] for f in facts if len(f.args) > 1]
@@ -154,6 +166,8 @@ def _getattr(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.exp
             made = ast.Attribute(owner, names[0].value, ast.Load())
             made.of_config = subject.cls  # type: ignore[attr-defined]
             return made
+        if isinstance(subject, ModuleValue) and scope.host and _may_lack(scope, facts):
+            return ast.Call(ast.Name("getattr", ast.Load()), [lower(scope, a) for a in node.args], [])
         if isinstance(subject, ModuleValue) and (isinstance(result, ModuleValue) or scope.host):
             attribute = ast.copy_location(ast.Attribute(node.args[0], names[0].value, ast.Load()), node)
             attribute.nid = nid(node)  # type: ignore[attr-defined]

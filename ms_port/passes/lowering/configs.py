@@ -31,6 +31,8 @@ def argument_value(work: Work, value: Value) -> ast.expr:
                 return literal(plain)
             except ValueError as error:
                 raise Untranslatable(ast.Pass(), str(error)) from error
+        case ObjectValue(kind="config", cls=cls) if cls in work.program.cells:
+            raise Untranslatable(ast.Pass(), f"an object of {cls}, which has a constructor of its own,")
         case ObjectValue(kind="config", cls=cls):
             work.config_fields[cls]
             call = ast.Call(ast.Name(cls.rpartition(".")[2], ast.Load()), [], _computed_fields(work, value))

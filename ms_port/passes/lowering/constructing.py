@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ms_port.ir.program import CallFact, Stub
+from ms_port.ir.program import CallFact, FunctionDef, Stub
 from ms_port.ir.tree import literal
 from ms_port.ir.values import ClassValue, FunctionValue, PartialValue, TensorValue, Value
 from ms_port.opmap import Argument, Call, Lowering, NoLowering
@@ -144,6 +144,8 @@ def make_partial(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast
     if not isinstance(inner, ClassValue) or not (inner.is_module or is_plain) or len(node.args) != 1 or not scope.host:
         raise Untranslatable(node, "a functools.partial over a function loses its gradient in GRAPH_MODE")
     if inner.name in scope.work.program.cells and scope.work.opmap.row(inner.name) is None:
+        if (made := _partial_by_base(scope, node, facts, inner.name)) is not None:
+            return made
         args, keywords = user_arguments(scope, node, facts)
         call = ast.Call(ast.Name("partial", ast.Load()), args, keywords)
         cell = scope.work.program.cells[inner.name]
@@ -155,6 +157,28 @@ def make_partial(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast
     except NoLowering as error:
         raise Untranslatable(node, str(error)) from error
     return accept(scope, node, lowering, inner.name)
+
+
+def _partial_by_base(scope: Scope, node: ast.Call, facts: Sequence[CallFact], name: str) -> ast.expr | None:
+    """``partial(Norm, eps=1e-6)`` of a class that has its torch base's constructor: in MindSpore's words."""
+    base = layer_base(scope.work.program, name)
+    if base is None or any(m.name == "__init__" for m in _methods(scope, name)):
+        return None
+    _, named = torch_arguments(scope, node, facts, base)
+    try:
+        made = scope.use(scope.work.opmap.lower_value(base, named))
+    except NoLowering as error:
+        raise Untranslatable(node, str(error)) from error
+    func = lower(scope, node.args[0])
+    return ast.Call(made.func, [func, *made.args[1:]], made.keywords) if isinstance(made, ast.Call) else func
+
+
+def _methods(scope: Scope, name: str) -> list[FunctionDef]:
+    """The methods of a class of the person's and of those that it derives from."""
+    cell = scope.work.program.cells.get(name)
+    if cell is None:
+        return []
+    return [*cell.methods, *(method for base in cell.bases for method in _methods(scope, base))]
 
 
 def accept(scope: Scope, node: ast.Call, lowering: Lowering, api: str) -> ast.expr:

@@ -171,6 +171,12 @@ def _split(statement: ast.stmt) -> list[ast.stmt] | None:
 
 def _assign(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
     assert isinstance(statement, ast.Assign)
+    if scope.host and _chooses_forward(scope, statement):
+        scope.drop(statement, "the port has the chosen method as its construct")
+        return []
+    if scope.host and ast.unparse(statement.targets[0]) == "self.forward" and not scope.ran(statement.value):
+        message = f"{ast.unparse(statement.value)} is not part of the port"
+        return [ast.parse(f"raise NotImplementedError({message!r})").body[0]]
     if not scope.host and any(is_self_attribute(t) for t in statement.targets):
         return _set_attribute_in_graph(scope, statement)
     values = scope.values(statement.value)
@@ -183,6 +189,14 @@ def _assign(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
         for name in names_stored(target):
             scope.poisoned.pop(name, None)
     return [ast.Assign([lower(scope, t) for t in statement.targets], value)]
+
+
+def _chooses_forward(scope: Scope, statement: ast.Assign) -> bool:
+    """``self.forward = self.forward_fast``, where every instance holds that method."""
+    values = scope.values(statement.value)
+    functions = {v.name for v in values if isinstance(v, FunctionValue) and v.owner is not None}
+    methods = {scope.work.all_functions[name].name for name in functions if name in scope.work.all_functions}
+    return ast.unparse(statement.targets[0]) == "self.forward" and len(functions) == 1 and methods == {"forward"}
 
 
 def _buffer(scope: Scope, statement: ast.Assign) -> ast.stmt | None:
