@@ -44,12 +44,17 @@ def block_source(statements: Sequence[ast.stmt], comments: Comments) -> str:
     """Statements one below the other."""
     parts: list[str] = []
     seen: set[int] = set()
+    blanks = [line for line, above in comments.above.items() if above[0] == ""]
+    end = 0
     for statement in statements:
         line = getattr(statement, "lineno", 0)
         above, behind = (comments.above.get(line, ()), comments.beside.get(line)) if line not in seen else ((), None)
         seen.add(line)
         if not parts:
             above = tuple(c for c in above if c)
+        elif 0 < end < line and "" not in above and any(end < blank < line for blank in blanks):
+            above = ("", *above)  # it stood above a statement that is gone
+        end = getattr(statement, "end_lineno", None) or line
         text = _statement(statement, comments, behind)
         # A statement that its comments outgrow carries them above itself.
         parts += [*above, *text]
