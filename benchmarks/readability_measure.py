@@ -103,14 +103,16 @@ class _Pair:
         return ((file, line) for line in _span(self.source) if line in _file_code(file))
 
     def names(self) -> set[str]:
-        """Local names and attributes of self that the generated function binds."""
+        """Local names that the generated function binds, and attributes of self (methods that it calls aside)."""
+        called = {id(n.func) for n in ast.walk(self.made) if isinstance(n, ast.Call)}
         found = {n.id for n in ast.walk(self.made) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         found |= {a.arg for a in ast.walk(self.made) if isinstance(a, ast.arg)}
         return found | {
             n.attr
             for n in ast.walk(self.made)
             if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name) and n.value.id == "self"
-        }
+            if id(n) not in called
+        } - {"_"}
 
     def known_names(self) -> set[str]:
         words = {n.id for n in ast.walk(self.source) if isinstance(n, ast.Name)}
