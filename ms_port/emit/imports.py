@@ -24,7 +24,7 @@ def import_block(tree: ast.Module, functions: Collection[str], stubs: Collection
     standard = [f"import {name}" for name in ("functools", "itertools", "math", "operator", "types") if name in read]
     if "OrderedDict" in read:
         standard.append("from collections import OrderedDict")
-    if "dataclass" in read:
+    if read & {"dataclass", "replace"}:
         names = [name for name in ("dataclass", "field", "replace") if name in read]
         standard.append(f"from dataclasses import {', '.join(names)}")
     if "partial" in read:

@@ -13,6 +13,7 @@ from ms_port.ir.program import EMPTY_FACTS, FunctionDef, ModuleInstance, Program
 from ms_port.ir.tree import copy, expression, literal
 from ms_port.ir.values import ClassValue, FunctionValue, Literal, ModuleValue, PartialValue
 from ms_port.opmap import NoLowering
+from ms_port.passes.lowering.base_layers import layer_base
 from ms_port.passes.lowering.configs import argument_value, given_arguments
 from ms_port.passes.lowering.scope import Scope, Untranslatable, Work, mark_functions
 
@@ -219,7 +220,9 @@ def held_init(work: Work, cls: str) -> FunctionDef:
     """The constructor of a held class as a function of the program."""
     held = held_class(work, cls)
     cell = work.program.cells[cls]
-    body = [ast.parse("super().__init__()").body[0], *held.body]
+    body = list(held.body)
+    if not body or not isinstance(body[0], ast.Expr):
+        body.insert(0, ast.parse("super().__init__()").body[0])
     if cls == work.program.root:
         body += _ties(work)
     arguments = ast.arguments(
@@ -277,8 +280,29 @@ def _instance_body(work: Work, module: ModuleInstance) -> dict[str, ast.stmt]:
     prefix = f"{module.path}." if module.path else ""
     own = [p for p in work.program.parameters if p.startswith(prefix) and "." not in p[len(prefix) :]]
     names = [n for n, _ in module.attributes] + [p[len(prefix) :] for p in own] + [n for n, _ in module.children]
+    base = layer_base(work.program, module.cls)
+    row = work.opmap.row(base) if base is not None and base not in _CONTAINERS else None
+    layer: dict[str, ast.stmt] = {}
+    if row is not None and base is not None:
+        layer = {_SUPER: _layer_init(work, module, base, [p[len(prefix) :] for p in own])}
+        names = [n for n in names if n not in {rule.torch for rule in row.weights}]
     made = {name: _held(work, module.path, name) for name in dict.fromkeys(names)}
-    return {name: statement for name, statement in made.items() if statement is not None}
+    return layer | {name: statement for name, statement in made.items() if statement is not None}
+
+
+_SUPER = "layer"
+
+
+def _layer_init(work: Work, module: ModuleInstance, base: str, tensors: Sequence[str]) -> ast.stmt:
+    """``super().__init__(16, eps=1e-3)``: the torch layer below, by what the instance holds. Raises Untranslatable."""
+    attributes = {k: v.value for k, v in module.attributes if isinstance(v, Literal)} | dict.fromkeys(tensors, True)
+    try:
+        made = work.opmap.from_instance(base, attributes).expression
+    except NoLowering as error:
+        raise Untranslatable(ast.Pass(), str(error)) from error
+    if not isinstance(made, ast.Call):
+        raise Untranslatable(ast.Pass(), f"{base} is no plain cell")
+    return ast.Expr(ast.Call(expression("super().__init__"), made.args, made.keywords))
 
 
 class _Unify:
