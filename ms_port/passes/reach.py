@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from ms_port.ir.flags import Flag
 from ms_port.ir.program import CellDef, FunctionDef, Program
 
 
@@ -26,11 +27,27 @@ def keep_reached(program: Program) -> Program:
     read = reach.names
     constants = {name: s for name, s in program.constants.items() if name in read}
     configs = {name: fields for name, fields in program.configs.items() if name.rpartition(".")[2] in reach.names}
+    kept = [*functions.values(), *(m for cell in cells.values() for m in cell.methods)]
     used = frozenset(name for name in program.op_functions if name in read or name in _bases(program, cells.values()))
     return replace(
         program, cells=cells, functions=functions, constants=constants, configs=configs, op_functions=used,
         stubs=tuple(s for s in program.stubs if s.name in read),
+        flags=tuple(_of_what_is_left(program.flags, kept)),
     )  # fmt: skip
+
+
+def _of_what_is_left(flags: Sequence[Flag], kept: Sequence[FunctionDef]) -> Iterator[Flag]:
+    """The flags but for numbers (MSP202) in functions that the port does not have, such as its factory's."""
+    lines = {
+        (function.loc.file, node.lineno)
+        for function in kept
+        for statement in function.body
+        for node in ast.walk(statement)
+        if isinstance(node, ast.stmt | ast.expr) and hasattr(node, "lineno")
+    }
+    for flag in flags:
+        if flag.rule != "MSP202" or flag.source is None or (flag.source.file, flag.source.line) in lines:
+            yield flag
 
 
 def _kept_bases(program: Program, cell: CellDef, kept: set[str]) -> Iterator[str]:

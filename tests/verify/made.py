@@ -17,6 +17,8 @@ from ms_port.target import load_arguments, load_target, parse_target
 from ms_port.weights import convert, write_safetensors
 
 PORTS = Path(__file__).parent / "ports"
+"""Ports written by hand, of models in the gallery."""
+GALLERY = Path(__file__).parents[2] / "models"
 RENAMED = {
     "BatchNorm2d": {"weight": "gamma", "bias": "beta", "running_mean": "moving_mean", "running_var": "moving_variance"},
     "BatchNorm1d": {"weight": "gamma", "bias": "beta", "running_mean": "moving_mean", "running_var": "moving_variance"},
@@ -65,6 +67,7 @@ def make_port(name: str, folder: Path, edits: Sequence[str] = ()) -> Path:
     """Write OUT for one of the models into ``folder``; ``edits``: old and new text of model.py, in turns."""
     out = folder / "out"
     shutil.copytree(PORTS / name / name, out / name)
+    shutil.copy(GALLERY / name / "source.py", out / f"{name}_source.py")
     for file in (PORTS / name).glob("*.py"):
         shutil.copy(file, out)
     source = out / name / "model.py"

@@ -44,6 +44,7 @@ def lower_call(scope: Scope, node: ast.Call) -> ast.expr:
         tensors = any(holds_tensor(f.result) for f in facts)
         constant = scope.constant(node)
         if constant is not None and not tensors:
+            scope.flag_number(node, error.reason)
             return constant
         if tensors and not scope.host:
             from ms_port.passes.lowering.flat import flat_call

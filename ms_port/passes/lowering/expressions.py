@@ -31,10 +31,11 @@ def _lowered(scope: Scope, node: ast.expr) -> ast.expr:
         if handler is not None:
             return handler(scope, node)
         return lower_children(scope, node)
-    except Untranslatable:
+    except Untranslatable as error:
         if isinstance(node, _FOLDABLE):
             constant = scope.constant(node)
             if constant is not None:
+                scope.flag_number(node, error.reason)
                 return constant
         raise
 
@@ -102,9 +103,10 @@ def _subscript(scope: Scope, node: ast.expr) -> ast.expr:
         return _output_index(scope, node, bases[0])
     try:
         return lower_children(scope, node)
-    except Untranslatable:
+    except Untranslatable as error:
         values = scope.values(node)
         if isinstance(node.ctx, ast.Load) and same(values) and not isinstance(values[0], TensorValue | ModuleValue):
+            scope.flag_number(node, error.reason)
             return of_value(scope, node, values[0])
         if scope.host and isinstance(node.ctx, ast.Load) and isinstance(node.value, ast.Name) and values:
             table = registry(scope, node.value, values)

@@ -59,6 +59,7 @@ def lower_name(scope: Scope, node: ast.Name) -> ast.expr:
         constant = constant_of(values)
         if constant is None:
             raise Untranslatable(node, f"`{node.id}` is not there: {scope.poisoned[node.id]}")
+        scope.flag_number(node, scope.poisoned[node.id])
         return constant
     if node.id in scope.baked and node.id not in scope.stored:
         return of_value(scope, node, scope.baked[node.id])

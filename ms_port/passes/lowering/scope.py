@@ -231,6 +231,18 @@ class Scope:
         """The node's place in the person's source."""
         return SourceLoc(self.function.loc.file, getattr(node, "lineno", self.function.loc.line))
 
+    def flag_number(self, node: ast.expr, reason: str) -> None:
+        """Note that a number stands in the port where its expression could not (MSP202)."""
+        value = self.values(node)[0]
+        if isinstance(value, Literal) and _holds_number(value.value):
+            self.flag(
+                node,
+                "MSP202",
+                f"`{ast.unparse(node)}` is {value.value!r} in the port: {reason}",
+                "Another size or depth of the model needs another number: convert again, or write the expression.",
+                severity="info",
+            )
+
     def drop(self, node: ast.AST, reason: str) -> None:
         """Note that a piece of source is left out."""
         text = ast.unparse(node).split("\n")[0][:160]
@@ -268,6 +280,15 @@ def mark_functions(expression: ast.expr, names: frozenset[str]) -> ast.expr:
 def same(values: Sequence[Value]) -> bool:
     """Whether all values are one value."""
     return bool(values) and all(v == values[0] for v in values[1:])
+
+
+def _holds_number(value: object) -> bool:
+    """Whether it is a number, or a container with one in it: what another configuration would change."""
+    if isinstance(value, list | tuple):
+        return any(map(_holds_number, value))
+    if isinstance(value, dict):
+        return any(map(_holds_number, value.values()))
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def constant_of(values: Sequence[Value]) -> ast.expr | None:

@@ -15,6 +15,7 @@ from ms_port.passes.lowering.base_layers import layer_base
 from ms_port.passes.lowering.container_statements import changes_tensors, container_statement, deletion, rebinding
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.held import held_statements
+from ms_port.passes.lowering.host_writes import host_write
 from ms_port.passes.lowering.names import of_class
 from ms_port.passes.lowering.scope import DifferentNames, Scope, Untranslatable, truth
 
@@ -284,6 +285,8 @@ def _expression(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
         return []
     if not scope.host and _sets_grad_mode(scope, statement.value):
         return []
+    if scope.host and (written := host_write(scope, statement)) is not None:
+        return written
     lowered = lower(scope, statement.value)
     if scope.host and (filled := _filled_container(scope, statement.value, lowered)) is not None:
         return filled

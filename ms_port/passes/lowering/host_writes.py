@@ -1,0 +1,110 @@
+"""Writes in place in a constructor: ``w.mul_(2)`` is ``w.set_data(w.mul(2))``, ``w[0].fill_(1)`` is ``w[0] = 1``."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from ms_port.ir.program import CallFact
+from ms_port.ir.tree import literal
+from ms_port.ir.values import FunctionValue, TensorValue
+from ms_port.opmap import Argument, Call, NoLowering
+from ms_port.passes.lowering.arguments import torch_arguments
+from ms_port.passes.lowering.constructing import accept
+from ms_port.passes.lowering.expressions import lower
+from ms_port.passes.lowering.scope import Scope, Untranslatable
+
+_CONSTANTS = {"torch.Tensor.zero_", "torch.Tensor.fill_", "torch.nn.init.zeros_", "torch.nn.init.ones_"}
+_CONSTANTS |= {"torch.nn.init.constant_"}
+_STARTS = {"torch.Tensor.normal_", "torch.Tensor.uniform_", "torch.Tensor.zero_", "torch.Tensor.fill_"}
+"""What an initializer says: these stay ``set_data(initializer(...))``, which the caller makes."""
+
+
+def host_write(scope: Scope, statement: ast.Expr) -> list[ast.stmt] | None:
+    """The statements for a call that writes to a tensor in place; None where it is no such call.
+
+    Raises Untranslatable where the port can't write there: values would be lost without a word.
+    """
+    call = statement.value
+    facts = scope.calls(call) if isinstance(call, ast.Call) else ()
+    api = _api(facts)
+    if not isinstance(call, ast.Call) or api is None or not api.endswith("_") or api.endswith("__"):
+        return None
+    target = _target(scope, call, api)
+    if target is None:
+        return None
+    before: list[ast.stmt] = []
+    if isinstance(target, ast.Call):  # `w.mul_(2).add_(1)`
+        inner = host_write(scope, ast.copy_location(ast.Expr(target), statement))
+        if inner is None:
+            return None
+        before, target = inner, _innermost(target)
+    plain = _without_data(target)
+    if isinstance(plain, ast.Subscript):
+        return [*before, _into_part(scope, call, api, plain)]
+    if not api.startswith("torch.Tensor.") or api in _STARTS or scope.work.opmap.row(api) is not None:
+        return None
+    args, keywords = torch_arguments(scope, call, facts, api)
+    base = lower(scope, plain)
+    functional = Call(api[:-1], args, keywords, Argument(base, scope.values(target)))
+    is_local = isinstance(plain, ast.Name) and _is_made_here(scope, plain.id)
+    try:
+        lowering = scope.work.opmap.host(functional) if is_local else scope.work.opmap.lower(functional)
+    except NoLowering as error:
+        raise Untranslatable(call, str(error)) from error
+    made = accept(scope, call, lowering, api)
+    if isinstance(plain, ast.Name) and is_local:
+        return [*before, ast.Assign([ast.Name(plain.id, ast.Store())], made)]
+    return [*before, ast.Expr(ast.Call(ast.Attribute(base, "set_data", ast.Load()), [made], []))]
+
+
+def _api(facts: Sequence[CallFact]) -> str | None:
+    names = {f.callee.name for f in facts if isinstance(f.callee, FunctionValue) and f.callee.torch}
+    return names.pop() if len(names) == 1 else None
+
+
+def _target(scope: Scope, call: ast.Call, api: str) -> ast.expr | None:
+    """The tensor that is written: the receiver of a method, the first argument of ``nn.init``'s."""
+    if api.startswith("torch.Tensor.") and isinstance(call.func, ast.Attribute):
+        held = scope.values(call.func.value)
+        return call.func.value if held and all(isinstance(v, TensorValue) for v in held) else None
+    if api.startswith("torch.nn.init.") and call.args:
+        return call.args[0]
+    return None
+
+
+def _innermost(call: ast.expr) -> ast.expr:
+    while isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+        call = call.func.value
+    return call
+
+
+def _without_data(target: ast.expr) -> ast.expr:
+    """``w.data[0]`` as ``w[0]``: a Parameter of MindSpore takes writes itself."""
+    if isinstance(target, ast.Attribute) and target.attr == "data":
+        return _without_data(target.value)
+    if isinstance(target, ast.Subscript):
+        return ast.copy_location(ast.Subscript(_without_data(target.value), target.slice, target.ctx), target)
+    return target
+
+
+def _into_part(scope: Scope, call: ast.Call, api: str, target: ast.Subscript) -> ast.stmt:
+    """``w[i].zero_()`` -> ``w[i] = 0``; what is no constant can't be written into a part."""
+    if api not in _CONSTANTS:
+        raise Untranslatable(call, f"`{ast.unparse(call)}` writes into a part of a tensor")
+    given = call.args if api.startswith("torch.Tensor.") else call.args[1:]
+    values = [*given, *(k.value for k in call.keywords if k.arg in ("value", "val"))]
+    value = lower(scope, values[0]) if values else literal(1.0 if api.endswith("ones_") else 0.0)
+    place = ast.Subscript(lower(scope, target.value), lower(scope, target.slice), ast.Store())
+    return ast.Assign([place], value)
+
+
+def _is_made_here(scope: Scope, name: str) -> bool:
+    """Whether a local is a tensor that this function computes itself, and no parameter by another name."""
+    stores = [
+        node.value
+        for statement in scope.function.body
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets)
+    ]
+    return bool(stores) and not any(isinstance(value, ast.Name | ast.Attribute) for value in stores)
