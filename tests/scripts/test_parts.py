@@ -101,6 +101,9 @@ def test_checkpoints_keep_their_nesting(ours: Any, tmp_path: Path) -> None:
     ours.save(state, tmp_path / "a.pth")
     back = ours.load(tmp_path / "a.pth", map_location="cpu")
     assert back["epoch"] == 3 and back["model"]["w"].asnumpy().tolist() == [1.0, 2.0] and back["list"][1] == "x"
+    ours.save(ms.nn.SequentialCell(ms.nn.Dense(1, 1), ms.nn.ReLU()), tmp_path / "c.pth")
+    with pytest.raises(NotImplementedError, match="state_dict"):
+        ours.load(tmp_path / "c.pth")
     torch.save({"w": torch.zeros(1)}, tmp_path / "b.pth")
     with pytest.raises(ValueError, match="written by torch"):
         ours.load(tmp_path / "b.pth")

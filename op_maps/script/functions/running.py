@@ -17,7 +17,16 @@ class _Array:
         self.array = array
 
 
+class _Cell:
+    """A whole model inside a saved file: its parameters, since a cell itself can't be pickled."""
+
+    def __init__(self, name, state):
+        self.name, self.state = name, state
+
+
 def _packed(item):
+    if isinstance(item, nn.Cell):
+        return _Cell(type(item).__name__, {name: _Array(value.asnumpy()) for name, value in item.state_dict().items()})
     if isinstance(item, Tensor):
         return _Array(item.asnumpy())
     if isinstance(item, dict):
@@ -28,6 +37,10 @@ def _packed(item):
 
 
 def _unpacked(item):
+    if isinstance(item, _Cell):
+        raise NotImplementedError(
+            f"MSP602: the file holds a whole {item.name}; save its state_dict(), build the model and load that"
+        )
     if isinstance(item, _Array):
         return Tensor(item.array)
     if isinstance(item, dict):
