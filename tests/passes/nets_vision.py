@@ -284,8 +284,22 @@ class Mixer(nn.Module):
         return self.second(self.first(x)) + x
 
 
+class Transition(nn.Sequential):
+    """A Sequential whose children are set as attributes."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm2d(inputs)
+        self.conv = nn.Conv2d(inputs, outputs, kernel_size=1)
+
+
+def transitions() -> nn.Module:
+    return nn.Sequential(Transition(3, 4), Transition(4, 2))
+
+
 img = image(2, 3, 9, 9)
 CASES = {
+    "transitions": (transitions, (img,)),
     "chosen forward": (Mixer, (img,)),
     "planned blocks": (planned, (img,)),
     "segmenter": (Segmenter, (img,)),

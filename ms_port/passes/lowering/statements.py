@@ -186,10 +186,25 @@ def _assign(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
     if (buffer := _buffer(scope, statement)) is not None:
         return [buffer]
     value = _detached(scope, statement.value, _stored_value(scope, statement))
+    if (entered := _child_of_sequential(scope, statement, value)) is not None:
+        return [entered]
     for target in statement.targets:
         for name in names_stored(target):
             scope.poisoned.pop(name, None)
     return [ast.Assign([lower(scope, t) for t in statement.targets], value)]
+
+
+def _child_of_sequential(scope: Scope, statement: ast.Assign, value: ast.expr) -> ast.stmt | None:
+    """``self.norm = layer`` of a Sequential: SequentialCell keeps a list of its cells that the child must enter too."""
+    target, values = statement.targets[0], scope.values(statement.value)
+    sequential = layer_base(scope.work.program, scope.function.owner or "") == "torch.nn.Sequential"
+    if not (scope.host and sequential and isinstance(target, ast.Attribute) and is_self_attribute(target)):
+        return None
+    if not values or not all(isinstance(v, ModuleValue) for v in values):
+        return None
+    scope.work.op_functions.add("add_cell")
+    args = [ast.Name("self", ast.Load()), ast.Constant(target.attr), value]
+    return ast.Expr(ast.Call(ast.Name("add_cell", ast.Load()), args, []))
 
 
 def _chooses_forward(scope: Scope, statement: ast.Assign) -> bool:
