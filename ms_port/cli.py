@@ -126,6 +126,8 @@ def weights(
     if to not in ("mindspore", "torch"):
         raise BadInput(f"there is no side '{to}'", where="--to", advice="mindspore or torch")
     if target.is_dir() or not target.suffix:
+        if to == "torch":
+            raise BadInput(f"{target} is no file", where="DST", advice="name a .pt or .pth file")
         step, notes = convert_training_state(source, target, read_rows(port))
         target = target / f"step_{step}.safetensors"
     else:

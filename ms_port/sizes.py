@@ -102,7 +102,7 @@ def _said(sizes: Mapping[str, int]) -> str:
 
 
 def _owners(text: str) -> dict[int, str]:
-    """By line: the function or method around it; ``build_model`` and ``load_weights`` are not the model's."""
+    """By line: the function or method around it; ``load_weights`` is not the model's."""
     found: dict[int, str] = {}
     for node in ast.parse(text).body:
         inside = node.body if isinstance(node, ast.ClassDef) else [node]

@@ -91,7 +91,8 @@ def _finite(value: float) -> float | None:
 
 
 def _sources(port: Port) -> Iterable[Path]:
-    files = [*(port.out / port.package).glob("*.py"), port.out / "train.py"]
+    training = [port.out / name for name in ("train.py", "optimization.py", "config.yaml")]
+    files = [*(port.out / port.package).glob("*.py"), *training]
     return sorted(file for file in files if file.is_file())
 
 

@@ -44,9 +44,10 @@ class Gradients:
 
     @property
     def whole(self) -> float:
-        """The largest gradient of all."""
-        everything = [g for g in [*self.parameters.values(), *self.inputs.values()] if g is not None and g.numel()]
-        return max((float(g.abs().max()) for g in everything), default=0.0)
+        """The largest finite gradient of all."""
+        everything = [g for g in [*self.parameters.values(), *self.inputs.values()] if g is not None]
+        finite = [g if bool(g.isfinite().all()) else g[g.isfinite()] for g in everything]
+        return max((float(g.abs().max()) for g in finite if g.numel()), default=0.0)
 
 
 @dataclass
@@ -299,12 +300,19 @@ def _level(
     exactly = [name for name in zero if _exactly_zero(truth, name)]
     not_proven = [f"gradient of {name} is exactly zero here" for name in exactly]
     not_proven = not_proven if truth.whole else ["every gradient is zero"]
+    not_proven += _beyond_comparison(session, seen)
     status: Status = "not equal" if wrong else "not proven" if not_proven else "equal"
     ordered = sorted(comparisons, key=lambda c: (c.equal or c.name in kinks, -c.error / max(c.limit, 1e-300)))
     cancelled = [name for name in zero if name not in exactly]
+    names = {c.name for c in comparisons}
+    nested = [name for name in truth.inputs if name not in names]
     notes = [
         f"{what} {listed(names)}"
-        for what, names in (("no gradient reaches", unreached), ("zero in exact arithmetic:", cancelled))
+        for what, names in (
+            ("no gradient reaches", unreached),
+            ("zero in exact arithmetic:", cancelled),
+            ("not compared, because they lie in lists or dicts: the inputs", nested),
+        )
         if names
     ]
     return Level(
@@ -321,6 +329,18 @@ def _level(
         kinks=tuple(f"{name}: error {c.error:.1e}, right on {OTHERS} other batches" for name, c in kinks.items()),
         notes=tuple(notes),
     )
+
+
+def _beyond_comparison(session: Session, seen: Seen) -> Iterator[str]:
+    """Gradients of torch that are no numbers, and parameters that only the port trains."""
+    truth, trained = seen.batches[0].truth, set(seen.report["trained"])
+    for name, gradient in [*truth.parameters.items(), *truth.inputs.items()]:
+        if gradient is not None and gradient.numel() and not bool(gradient.isfinite().any()):
+            yield f"gradient of {name} has no finite value here"
+    frozen = {name for name, p in session.model.named_parameters() if not p.requires_grad}
+    for row in session.port.rows:
+        if row.mindspore in trained and row.rule != "tied" and row.torch in frozen:
+            yield f"{row.torch}: the port trains it, torch does not"
 
 
 def _exactly_zero(truth: Gradients, name: str) -> bool:

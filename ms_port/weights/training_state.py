@@ -32,8 +32,8 @@ _MOMENTS = {
 def convert_training_state(source: Path, folder: Path, rows: Sequence[ParameterRow]) -> tuple[int, tuple[str, ...]]:
     """Write ``step_N.safetensors`` and ``step_N.state.npz`` into ``folder``; returns N and notes.
 
-    The optimizer must be one that ``train.py`` has. Raises WeightsError: no optimizer in the file, parameters that are
-    not the port's, groups whose order is not known.
+    Raises WeightsError: no optimizer in the file, or none that ``train.py`` has; parameters that are not the port's;
+    groups whose order is not known.
     """
     loaded = read_torch_file(source)
     if not isinstance(loaded, Mapping):
@@ -48,6 +48,7 @@ def convert_training_state(source: Path, folder: Path, rows: Sequence[ParameterR
             f"{source}: there is no optimizer in it (it holds {', '.join(map(str, loaded))[:200]})",
             "Name a .safetensors file as DST to convert the weights alone.",
         )
+    _check_kind(source, state)
     owners = _owners(source, state, [row for row in rows if row.kind == "parameter"])
     arrays, steps = dict[str, "NDArray[Any]"](), set[int]()
     for number, values in state["state"].items():
@@ -55,6 +56,8 @@ def convert_training_state(source: Path, folder: Path, rows: Sequence[ParameterR
         if "step" in values:
             steps.add(int(values["step"]))
     step = next((int(loaded[k]) for k in STEPS if isinstance(loaded.get(k), int)), max(steps, default=0))
+    if not state["state"]:  # plain SGD keeps nothing
+        arrays.update(_first_step(row) for row in owners.values() if row.mindspore is not None)
     first: Mapping[str, Any] = next(iter(state["state"].values()), {})
     if "exp_avg" in first:
         arrays["state_step"] = np.asarray(max(steps), np.int32)
@@ -68,6 +71,20 @@ def convert_training_state(source: Path, folder: Path, rows: Sequence[ParameterR
     write_safetensors(folder / f"step_{step}.safetensors", convert(weights.tensors, rows))
     groups = [{k: v for k, v in g.items() if k != "params"} for g in state["param_groups"]]
     return step, (*weights.notes, *_said(groups))
+
+
+def _check_kind(source: Path, state: Mapping[str, Any]) -> None:
+    """Raise WeightsError where the optimizer remembers what ``train.py`` has no place for."""
+    advice = "Name a .safetensors file as DST to convert the weights alone."
+    if not state["state"] and not all("nesterov" in group for group in state["param_groups"]):
+        raise WeightsError(f"{source}: its optimizer has not taken a step yet", advice)
+    for values in state["state"].values():
+        kind = next((k for k in _MOMENTS if set(k) <= values.keys()), None)
+        known = {"step", *(_MOMENTS[kind] if kind else ())}
+        extra = sorted(k for k, v in values.items() if k not in known and v is not None)
+        if extra or kind is None or ("exp_avg" in values and "step" not in values):
+            kept = ", ".join(map(str, values)) or "nothing"
+            raise WeightsError(f"{source}: its optimizer is none that train.py has (it keeps {kept})", advice)
 
 
 def _owners(source: Path, state: Mapping[str, Any], rows: Sequence[ParameterRow]) -> dict[int, ParameterRow]:
@@ -109,8 +126,16 @@ def _moments(row: ParameterRow, values: Mapping[str, Tensor]) -> Iterator[tuple[
     for name, target in _MOMENTS[kind].items():
         if values.get(name) is not None:
             yield f"{target}.{row.mindspore}", apply_rule(row.rule, values[name]).float().numpy()
-    if kind == ("momentum_buffer",):  # 1 would say that the momentum is yet to be filled with the first gradient
-        yield f"stat.{row.mindspore}", np.zeros(row.shape, np.float32)
+    if kind == ("momentum_buffer",):
+        name, waits = _first_step(row)
+        yield name, 0 * waits
+
+
+def _first_step(row: ParameterRow) -> tuple[str, NDArray[Any]]:
+    """What SGD keeps before its first step: ones say that the momentum is yet to be filled with the first gradient."""
+    import torch
+
+    return f"stat.{row.mindspore}", apply_rule(row.rule, torch.ones(row.shape)).numpy()
 
 
 def _schedule(loaded: Mapping[str, Any]) -> dict[str, Any]:

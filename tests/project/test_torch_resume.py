@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,6 @@ def port(out: Path, net: nn.Module) -> None:
         )
     (out / "net").mkdir(parents=True)
     (out / "net/__init__.py").write_text(PACKAGE)
-    (out / "port.json").write_text(json.dumps({"package": "net", "inputs": [], "parameters": rows}))
     inputs = [TrainInput("x", "float32", (5, 6))]
     (out / "port.json").write_text(
         json.dumps(
@@ -156,7 +156,45 @@ def test_what_is_not_known_is_refused(tmp_path: Path, capsys: pytest.CaptureFixt
     sum(p.sum() for p in net.parameters()).backward()
     odd.step()
     torch.save({"model": net.state_dict(), "optimizer": odd.state_dict()}, tmp_path / "odd.pt")
-    for file, said in (("weights.pt", "no optimizer"), ("odd.pt", "not told apart"), ("none.pt", "no such file")):
+    for make in (torch.optim.Adamax, torch.optim.NAdam, partial(torch.optim.Adam, amsgrad=True)):
+        other = make(net.parameters())
+        fresh = other.state_dict()
+        other.step()
+        name = getattr(make, "__name__", "amsgrad")
+        torch.save({"model": net.state_dict(), "optimizer": other.state_dict()}, tmp_path / f"{name}.pt")
+    torch.save({"model": net.state_dict(), "optimizer": fresh}, tmp_path / "fresh.pt")
+    none = "none that train.py has"
+    for file, said in (
+        ("weights.pt", "no optimizer"),
+        ("odd.pt", "not told apart"),
+        ("none.pt", "no such file"),
+        ("Adamax.pt", none),
+        ("NAdam.pt", none),
+        ("amsgrad.pt", none),
+        ("fresh.pt", "has not taken a step"),
+    ):
         assert run(["weights", str(tmp_path / file), str(out / "checkpoints"), "--port", str(out)]) == 2
         assert said in capsys.readouterr().err
     assert not (out / "checkpoints").exists()
+
+
+def test_sgd_without_momentum_keeps_nothing(tmp_path: Path) -> None:
+    """What the port then finds is its own first state, in the layout of its parameters."""
+    net = nn.ModuleDict({"first": nn.Conv1d(2, 3, 4)})
+    row = {"torch": "first.weight", "mindspore": "first.weight", "shape": [3, 2, 4], "rule": "conv1d_to_2d"}
+    other = {"torch": "first.bias", "mindspore": "first.bias", "shape": [3], "rule": "same"}
+    for momentum, filled in ((0.0, 1.0), (0.9, 0.0)):
+        out = tmp_path / str(momentum)
+        out.mkdir()
+        parameters = [{**r, "kind": "parameter"} for r in (row, other)]
+        (out / "port.json").write_text(json.dumps({"package": "net", "inputs": [], "parameters": parameters}))
+        optimizer = torch.optim.SGD(net.parameters(), momentum=momentum)
+        sum(p.sum() for p in net.parameters()).backward()
+        optimizer.step()
+        saved = {"model": net.state_dict(), "optimizer": optimizer.state_dict(), "step": 1}
+        torch.save(saved, out / "run.pt")
+        assert run(["weights", str(out / "run.pt"), str(out / "checkpoints"), "--port", str(out)]) == 0
+        with np.load(out / "checkpoints/step_1.state.npz") as found:
+            assert ("accum.first.weight" in found) == (momentum > 0)
+            waits = found["stat.first.weight"]
+            assert waits.shape == (3, 2, 1, 4) and (waits == filled).all()

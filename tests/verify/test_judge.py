@@ -40,6 +40,17 @@ def test_shapes_integers_and_zeros() -> None:
     assert not compare("x", np.full(3, 1e-9, np.float32), zero).equal
 
 
+@pytest.mark.parametrize("lost", [np.inf, np.nan])
+def test_what_float32_loses_allows_nothing(lost: float) -> None:
+    """An overflow of torch's float32 in one element would otherwise make any result right."""
+    double = RNG.standard_normal(8)
+    single = double.astype(np.float32)
+    single[3] = lost
+    truth = make_truth(double, single)
+    assert compare("x", double.astype(np.float32), truth).equal
+    assert not compare("x", double.astype(np.float32) + 0.01, truth).equal
+
+
 @pytest.mark.parametrize("huge", [-np.inf, np.inf, np.nan, -1.7e308])
 def test_infinite_values_must_coincide_and_hide_nothing(huge: float) -> None:
     double = RNG.standard_normal(8)

@@ -20,6 +20,7 @@ from ms_port.errors import BadInput
 from ms_port.report.html import plots
 from ms_port.verify import verify
 from ms_port.verify.desk import Desk
+from ms_port.verify.gradient import Gradients
 from ms_port.verify.judge import compare_update
 from ms_port.verify.loss import Loss
 from ms_port.verify.port import Inputs
@@ -157,6 +158,15 @@ def test_faults_of_training_alone(tmp_path: Path) -> None:
 
 
 @SLOW
+def test_what_only_the_port_trains_is_not_proven(tmp_path: Path) -> None:
+    frozen = NORMED.replace("self.drop =", "self.fc2.bias.requires_grad = False\n    self.drop =")
+    out = make_small(tmp_path, frozen, PORTED, INPUT)
+    level = verify(out, level="gradient").gradient
+    assert level.status == "not proven", level
+    assert level.not_proven == ("fc2.bias: the port trains it, torch does not",), level
+
+
+@SLOW
 def test_a_kink_is_no_fault(tmp_path: Path) -> None:
     body = "def __init__(self):\n    super().__init__()\n    self.w = {0}\n{1}(self, x):\n    return {2} * self.w\n"
     weight = "nn.Parameter(torch.ones(20))", 'Parameter(Tensor(np.ones(20, np.float32)), name="w")'
@@ -253,6 +263,11 @@ def test_updates_follow_torch_by_element() -> None:
             still[0] += 3 * BOUND * spec["learning_rate"]
             assert not compare_update("p", still, made).equal
     assert made.defined.sum() == 49 and not made.defined[0]
+
+
+def test_an_infinite_gradient_does_not_make_the_others_zero() -> None:
+    found = Gradients({"a": torch.tensor([torch.inf, 1.0]), "b": torch.tensor([3.0])}, {"x": torch.tensor([torch.nan])})
+    assert found.whole == 3.0 and Gradients({"a": torch.tensor([torch.nan])}).whole == 0.0
 
 
 def test_other_batches_stay_in_range() -> None:
