@@ -41,6 +41,8 @@ class Weights:
         self.seen: set[int] = set()
         self.kept: list[Any] = []
         self.taken = 0
+        self.depth = 0
+        """How many cells are being called."""
 
     def __call__(self, cell: Any, used: bool = True) -> None:
         if id(cell) in self.seen:
@@ -112,8 +114,13 @@ def _calls(ms: Any, loader: Weights, draws: Draws) -> None:
     call, state, deepcopy = ms.nn.Cell.__call__, ms.nn.Cell.state_dict, copy.deepcopy
 
     def called(self: Any, *args: Any, **options: Any) -> Any:
-        loader(self)
-        return call(self, *args, **options)
+        if not loader.depth:  # a cell inside another one may be no registered child
+            loader(self)
+        loader.depth += 1
+        try:
+            return call(self, *args, **options)
+        finally:
+            loader.depth -= 1
 
     def state_dict(self: Any, *args: Any, **options: Any) -> Any:
         if draws.from_script():
