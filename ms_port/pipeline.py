@@ -14,14 +14,17 @@ from ms_port.passes.decided import settle
 from ms_port.passes.finish import finish
 from ms_port.passes.functionalize import functionalize
 from ms_port.passes.ledger import check_ledger
+from ms_port.passes.local_state import local_state
 from ms_port.passes.loop_names import bind_before_loops
 from ms_port.passes.lowering import lower_program
 from ms_port.passes.name import unique_names
+from ms_port.passes.own_backward import own_backwards
 from ms_port.passes.prune import prune
 from ms_port.passes.randomness import own_draws
 from ms_port.passes.reach import keep_reached
 from ms_port.passes.signatures import prune_signatures
 from ms_port.passes.unread_behaviour import flag_unread_behaviour
+from ms_port.passes.value_reads import settle_value_reads
 
 Dump = Callable[[str, Program], None]
 
@@ -63,6 +66,8 @@ class _Given:
 _PASSES: tuple[tuple[str, Callable[[Program, _Given], Program]], ...] = (
     ("name", lambda program, given: unique_names(program)),
     ("prune", lambda program, given: prune(program)),
+    ("own backward", lambda program, given: own_backwards(program)),
+    ("local state", lambda program, given: local_state(program)),
     ("functionalize", lambda program, given: functionalize(program)),
     ("lower", lambda program, given: lower_program(program, given.opmap, given.freeze)),
     ("ledger", lambda program, given: check_ledger(program)),
@@ -72,6 +77,7 @@ _PASSES: tuple[tuple[str, Callable[[Program, _Given], Program]], ...] = (
     ("draws", lambda program, given: own_draws(program)),
     ("loop names", lambda program, given: bind_before_loops(program)),
     ("finish", lambda program, given: finish(program)),
+    ("value reads", lambda program, given: settle_value_reads(program)),
     ("unread", lambda program, given: flag_unread_behaviour(program, given.recording)),
 )
 

@@ -14,12 +14,18 @@ import torch
 from torch.overrides import resolve_name
 
 from ms_port.capture.closures import global_name
+from ms_port.capture.normed import normed_class
 from ms_port.capture.recording import Recording
 from ms_port.ir import values as ir
 
 _LARGE = 512
 """Containers longer than this are registries: nothing is said about their items."""
 _EXACT_LITERALS = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
+
+
+def module_class(module: torch.nn.Module) -> str:
+    """The name of a module's class, of that under weight_norm for layers whose weight is normed."""
+    return normed_class(module) or canonical_class(type(module))
 
 
 def canonical_class(cls: type) -> str:
@@ -106,7 +112,7 @@ class Abstractor:
         if isinstance(value, torch.dtype):
             return ir.DType(str(value).removeprefix("torch."))
         if isinstance(value, torch.nn.Module):
-            return ir.ModuleValue(canonical_class(type(value)), self._paths.get(id(value)))
+            return ir.ModuleValue(module_class(value), self._paths.get(id(value)))
         if isinstance(value, type):
             return ir.ClassValue(canonical_class(value), issubclass(value, torch.nn.Module))
         if isinstance(value, functools.partial):
@@ -170,6 +176,10 @@ class Abstractor:
 
     def _function(self, value: Any) -> ir.Value | None:
         owner = getattr(value, "__self__", None)
+        if isinstance(value, np.ufunc | type(np.triu)):
+            return ir.FunctionValue(f"numpy.{value.__name__}")
+        if isinstance(owner, type) and issubclass(owner, torch.autograd.Function) and value.__name__ == "apply":
+            return ir.FunctionValue(f"{canonical_class(owner)}.apply")
         if isinstance(owner, torch.nn.Module) and isinstance(value, types.MethodType):
             inner = value.__func__
             torch_own = is_torch_module(inner.__module__)

@@ -140,3 +140,32 @@ def _first(frame: types.FrameType) -> Any:
 
 
 _BUILD = build.__code__
+
+
+@contextmanager
+def written_functions() -> Iterator[None]:
+    """Inside the block ``torch.jit.script`` and ``torch.compile`` give back what they are given, and the scripted
+    functions of all loaded modules are the Python functions that they were made of: those have a source."""
+    held: list[tuple[dict[str, Any], str, Any]] = []
+    for module in list(sys.modules.values()):
+        namespace = getattr(module, "__dict__", None)
+        if type(namespace) is not dict or str(namespace.get("__name__", "")).partition(".")[0] == "torch":
+            continue
+        for name, value in list(namespace.items()):
+            written = getattr(value, "_torchdynamo_inline", None) if type(value) is torch.jit.ScriptFunction else None
+            if written is not None:
+                held.append((namespace, name, value))
+                namespace[name] = written
+    held += [(torch.jit.__dict__, "script", torch.jit.script), (torch.__dict__, "compile", torch.compile)]
+    torch.jit.script = torch.compile = as_written  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        for namespace, name, value in held:
+            namespace[name] = value
+
+
+def as_written(given: Any = None, *args: Any, **options: Any) -> Any:
+    """Stands for ``torch.jit.script`` and ``torch.compile``, as a call and as a decorator with options."""
+    given = options.get("obj", options.get("model", given))
+    return given if given is not None else lambda function: function

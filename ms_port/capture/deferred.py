@@ -125,5 +125,5 @@ def _tracked(tensor: torch.Tensor) -> bool:
 def _storage(tensor: torch.Tensor) -> int:
     try:
         return int(tensor.untyped_storage()._cdata)
-    except (NotImplementedError, RuntimeError):
+    except (NotImplementedError, RuntimeError, ValueError):  # ValueError: a lazy layer's parameter has none yet
         return id(tensor)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-from ms_port.capture.inputs import Inputs, map_tensors
+from ms_port.capture.inputs import Inputs, map_tensors, tensors_in
 from ms_port.capture.torch_mode import TorchTrace
 
 _CONTAINERS = (list, dict, set)
@@ -164,7 +164,38 @@ def run_forward(fakes: FakeModel, trace: TorchTrace) -> Any:
         try:
             torch.backends.mha.set_fastpath_enabled(False)
             errors.disabled = True
-            return fakes.model(*fakes.inputs.args, **fakes.inputs.kwargs)
+            output = fakes.model(*fakes.inputs.args, **fakes.inputs.kwargs)
+            if fakes.model.training:
+                _run_own_backwards(fakes.model, output)
+            return output
         finally:
             errors.disabled = silent
             torch.backends.mha.set_fastpath_enabled(fast_path)
+
+
+def _run_own_backwards(model: nn.Module, output: Any) -> None:
+    """Differentiate the output once if a user's ``autograd.Function`` stands behind it: its backward is recorded so."""
+    outputs = [t for t in tensors_in(output) if t.requires_grad]
+    leaves = [p for p in model.parameters() if p.requires_grad]
+    if not leaves or not any(hasattr(node, "_forward_cls") for node in autograd_nodes(outputs)):
+        return
+    with torch._C.DisableTorchFunction():
+        gradients = tuple(torch.ones_like(t) for t in outputs)
+    with suppress(Exception):  # what can't be seen is flagged
+        # torch.autograd.grad would switch the trace off while it runs
+        torch.autograd.graph._engine_run_backward(
+            tuple(outputs), gradients, False, False, tuple(leaves), allow_unreachable=True, accumulate_grad=False
+        )
+
+
+def autograd_nodes(tensors: Iterable[torch.Tensor]) -> Iterator[Any]:
+    """The nodes of the autograd graph behind tensors."""
+    pending = [t.grad_fn for t in tensors if t.grad_fn is not None]
+    seen: set[Any] = set()
+    while pending:
+        node = pending.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        yield node
+        pending.extend(n for n, _ in node.next_functions if n is not None)

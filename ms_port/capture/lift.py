@@ -12,11 +12,12 @@ from typing import Any
 
 import torch
 
-from ms_port.capture.abstract import Abstractor, canonical_class, is_torch_module
+from ms_port.capture.abstract import Abstractor, canonical_class, is_torch_module, module_class
 from ms_port.capture.chosen_forward import chosen_forwards, chosen_method
 from ms_port.capture.class_source import class_attributes, class_loc
 from ms_port.capture.closures import by_closure
 from ms_port.capture.layout import comment_behind, comments_above_line, comments_of, keep_number_texts
+from ms_port.capture.normed import normed_class
 from ms_port.capture.recording import Activation, CallRecord, FunctionRecord, Recording, TorchCall, ValueRead
 from ms_port.capture.statics import resolve_statics
 from ms_port.ir.flags import Flag
@@ -117,7 +118,7 @@ class _Lift:
             factory_arguments=tuple(
                 (k, self._abstract(v)) for k, v in recording.factory_arguments.items() if self._is_class_target()
             ),
-            flags=tuple(_read_flag(r) for r in recording.reads if r.kind != "unsupported"),
+            flags=tuple(dict.fromkeys(f for r in recording.reads if r.kind != "unsupported" for f in _read_flags(r))),
             docstring=inspect.getdoc(inspect.getmodule(type(model)) or model) or None,
         )
 
@@ -147,7 +148,9 @@ class _Lift:
         return ConfigClass(summary, tuple(fields), _only_stores(cls))
 
     def _wanted(self, function: FunctionRecord) -> bool:
-        return isinstance(function.tree, ast.FunctionDef) and function.name != "<lambda>"
+        if isinstance(function.tree, ast.Lambda):
+            return any(a.mode != "init" for a in function.activations)
+        return True
 
     def _is_class_target(self) -> bool:
         return isinstance(self._recording.factory, type)
@@ -162,7 +165,8 @@ class _Lift:
 
     def _function(self, variant: _Variant) -> FunctionDef:
         record = variant.record
-        assert isinstance(record.tree, ast.FunctionDef)
+        if isinstance(record.tree, ast.Lambda):
+            return self._lambda(variant, record.tree)
         owner = self._owners[record.index]
         body = record.tree.body
         docstring = ast.get_docstring(record.tree, clean=False)
@@ -185,6 +189,21 @@ class _Lift:
             docstring=clean_docstring(docstring) if docstring is not None else None,
         )
 
+    def _lambda(self, variant: _Variant, tree: ast.Lambda) -> FunctionDef:
+        """A lambda as a function of one return, which has the lambda's nid."""
+        returned = ast.copy_location(ast.Return(tree.body), tree)
+        returned.nid = tree.nid  # type: ignore[attr-defined]
+        facts = self._facts(variant.record, variant.activations)
+        ran: dict[int, frozenset[str]] = {tree.nid: frozenset(a.mode for a in variant.activations)}  # type: ignore[attr-defined]
+        return FunctionDef(
+            key=variant.key,
+            name="<lambda>",
+            node=ast.FunctionDef("<lambda>", tree.args, [], [], None, lineno=tree.lineno),
+            body=(returned,),
+            facts=dataclasses.replace(facts, ran={**facts.ran, **ran}),
+            loc=SourceLoc(variant.record.file, tree.lineno),
+        )
+
     def _facts(self, record: FunctionRecord, activations: Sequence[Activation]) -> Facts:
         ran: dict[int, set[str]] = defaultdict(set)
         values: dict[int, list[Value]] = defaultdict(list)
@@ -193,6 +212,8 @@ class _Lift:
         closure: dict[str, list[Value]] = defaultdict(list)
         effects: dict[int, set[str]] = defaultdict(set)
         times: dict[int, list[int]] = defaultdict(list)
+        truths: dict[int, list[bool]] = defaultdict(list)
+        known = self._recording.truths
         for activation in activations:
             for nid in activation.statements:
                 ran[nid].add(activation.mode)
@@ -200,6 +221,8 @@ class _Lift:
                 times[nid].extend(began)
             for nid, seen in activation.values.items():
                 values[nid].extend(map(self._abstract, seen))
+                if known:
+                    truths[nid].extend(known[id(v)] for v in seen if id(v) in known)
             for nid, records in activation.calls.items():
                 calls[nid].extend(self._call(call, activation.mode) for call in records)
             for name, value in activation.arguments.items():
@@ -217,6 +240,7 @@ class _Lift:
             closure={k: tuple(v) for k, v in closure.items()},
             effects={k: frozenset(v) for k, v in effects.items()},
             times={k: tuple(v) for k, v in times.items()},
+            truths={k: tuple(v) for k, v in truths.items() if v},
             statics=resolve_statics(record, values.keys(), self._abstract),
         )
 
@@ -262,8 +286,10 @@ class _Lift:
             for o in self._owners.values()
             if o is not None and not issubclass(o, torch.nn.Module) and (o in bases or _is_plain_class(o))
         }
+        owners = {o for o in self._owners.values() if o is not None}
+        own_backwards = {canonical_class(o): o for o in owners if issubclass(o, torch.autograd.Function)}
         cells = {}
-        for key, cls in {**mixins, **classes}.items():
+        for key, cls in {**mixins, **own_backwards, **classes}.items():
             loc, attributes = class_loc(cls), tuple(class_attributes(cls))
             lines = [a.lineno for a in attributes]
             cells[key] = CellDef(
@@ -283,18 +309,23 @@ class _Lift:
         return cells
 
     def _modules(self) -> Iterable[tuple[str, ModuleInstance]]:
+        normed = {f"{p}." for p, m in self._recording.model.named_modules() if normed_class(m) is not None}
         for path, module in self._recording.model.named_modules():
+            if any(path.startswith(prefix) for prefix in normed):
+                continue  # what torch keeps its parametrization in
             cls = type(module)
             torch_own = is_torch_module(cls.__module__)
             arguments = self._recording.module_arguments.get(id(module))
             children = tuple(
-                (name, self._abstract.path(child) or "") for name, child in module._modules.items() if child is not None
+                (name, self._abstract.path(child) or "")
+                for name, child in module._modules.items()
+                if child is not None and f"{path}." not in normed
             )
             yield (
                 path,
                 ModuleInstance(
                     path=path,
-                    cls=canonical_class(cls),
+                    cls=module_class(module),
                     is_torch=torch_own,
                     attributes=tuple(self._held(module, torch_own)),
                     arguments=tuple((k, self._abstract(v)) for k, v in arguments.arguments.items())
@@ -356,15 +387,44 @@ def clean_docstring(text: str) -> str:
     return f"\n{cleaned}" if "\n" in cleaned and text.lstrip(" \t").startswith("\n") else cleaned
 
 
-def _read_flag(read: ValueRead) -> Flag:
-    """Python read the value of a tensor: the port holds the value that the example inputs gave."""
-    return Flag(
+def _read_flags(read: ValueRead) -> Iterable[Flag]:
+    """Python read the value of a tensor: the port holds the value that the example inputs gave.
+
+    Where a tensor came of it, the port makes it anew, and only its size depends on the values.
+    """
+    place = SourceLoc(read.file, read.line)
+    if _is_tensors(read.value) and read.call.name not in ("torch.tensor", "torch.as_tensor", "torch.asarray"):
+        if read.kind != "shape" and read.call.name == "torch.Tensor.__getitem__" and not _slices_by_tensor(read.call):
+            return  # an index of one element
+        yield Flag(
+            rule="MSP201",
+            severity="warning",
+            op=read.call.name,
+            message=f"the size of what {read.call.name} gives here depends on the values of tensors",
+            source=place,
+            advice="Give it a fixed size: a mask and `where`, padding, or a fixed number of elements.",
+        )
+        return
+    yield Flag(
         rule="MSP301",
         severity="warning",
         op=read.call.name,
         message=f"Python reads a tensor's value here ({read.call.name}); the port holds it: {_brief(read.value)}",
-        source=SourceLoc(read.file, read.line),
+        source=place,
         advice="Rewrite the line with tensor operations, or make sure that the value never changes.",
+    )
+
+
+def _is_tensors(value: Any) -> bool:
+    parts = value if isinstance(value, tuple | list) else [value]
+    return bool(parts) and all(isinstance(part, torch.Tensor) for part in parts)
+
+
+def _slices_by_tensor(call: TorchCall) -> bool:
+    index = call.args[1] if len(call.args) > 1 else ()
+    parts = index if isinstance(index, tuple) else (index,)
+    return any(
+        isinstance(end, torch.Tensor) for part in parts if isinstance(part, slice) for end in (part.start, part.stop)
     )
 
 
@@ -398,6 +458,8 @@ def _layer_attributes(module: torch.nn.Module) -> dict[str, Any]:
 
 def _target(callee: Any) -> types.FunctionType | None:
     """The Python function that a call enters."""
+    if isinstance(callee, torch.jit.ScriptModule):
+        return None  # no Python source
     if isinstance(callee, torch.nn.Module):
         callee = chosen_method(callee) or type(callee).forward
     elif isinstance(callee, type):

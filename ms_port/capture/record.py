@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ms_port.capture.building import ConstructorArguments, build, materialized, unwrapped
+from ms_port.capture.building import ConstructorArguments, build, materialized, unwrapped, written_functions
 from ms_port.capture.deferred import DeferredFills, deferred_fills
 from ms_port.capture.errors import CaptureError
 from ms_port.capture.forward import FakeModel, preserved, run_forward, set_training
@@ -31,6 +31,8 @@ from ms_port.collection import collection_paused
 
 _ATTEMPTS = 3
 """How often the forward passes are recorded at most: again where they meet code that was not known before."""
+_TURNS = 8
+"""How many branches on a tensor's truth are made to go the other way."""
 _MODES: tuple[tuple[Mode, bool], ...] = (("eval", False), ("train", True))
 
 
@@ -99,6 +101,7 @@ class _Session:
         try:
             with ExitStack() as stack:
                 stack.enter_context(_room())
+                stack.enter_context(written_functions())
                 stack.callback(self.empty_caches)
                 with self.timed("warm_up"):
                     warm, fills = self.warm_up()
@@ -181,6 +184,7 @@ class _Session:
             trace = TorchTrace(self.recorder, self.user, Replay(fakes.mode, fakes.real_of), fakes.names)
             with preserved(model):
                 outputs = self.passes(fakes, trace)
+                self.turn_branches(fakes, trace, outputs)
             if len(self.executed.codes) == known:
                 break
             covered = len(self.maker.covered)
@@ -201,7 +205,7 @@ class _Session:
             self.recorder.mode = mode
             before = len(trace.calls)
             try:
-                with fakes.in_place():
+                with preserved(fakes.model), fakes.in_place():  # each mode starts as the model was built
                     run = functools.partial(self.forward, fakes, trace)
                     outputs[mode] = run_observed(run, self.user, self.executed)
             except CaptureError as error:
@@ -209,6 +213,32 @@ class _Session:
                 self.recorder.forget({mode})
                 trace.rewind(before)
         return outputs
+
+    def turn_branches(self, fakes: FakeModel, trace: TorchTrace, outputs: Mapping[Mode, Any]) -> None:
+        """Run again for each branch on a tensor's truth that went one way only, and let it go the other way once."""
+        turns: dict[tuple[str, int], set[tuple[Mode, bool]]] = {}
+        for read in trace.reads:
+            if isinstance(read.value, bool) and read.file:
+                turns.setdefault((read.file, read.line), set()).add((read.call.mode, read.value))
+        for place, seen in list(turns.items())[:_TURNS]:
+            if len({value for _, value in seen}) > 1:
+                continue
+            mode: Mode = "train" if ("train" in outputs and "train" in {m for m, _ in seen}) else "eval"
+            if mode not in outputs:
+                continue
+            with self.recorder.paused():
+                set_training(fakes.model, mode == "train")
+            self.recorder.mode = mode
+            calls, mark = len(trace.calls), self.recorder.marked()
+            trace.turned, reads = place, len(trace.reads)
+            try:
+                with preserved(fakes.model), fakes.in_place():
+                    run_observed(functools.partial(self.forward, fakes, trace), self.user, self.executed)
+            except CaptureError:  # the other way ends in an error: it is none that the port must have
+                trace.rewind(calls)
+                self.recorder.rewind(mark)
+            trace.turned = None
+            del trace.reads[reads:]
 
     # ---- parts of steps
 
@@ -280,6 +310,7 @@ class _Session:
             outputs=outputs,
             torch_calls=trace.calls,
             reads=trace.reads,
+            truths=trace.truths,
             fake_of=fakes.names,
             module_arguments=module_arguments,
             skipped=skipped,

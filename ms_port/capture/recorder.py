@@ -72,6 +72,18 @@ class Recorder:
         for record in self.functions:
             record.activations[:] = [item for item in record.activations if item.mode not in modes]
 
+    def marked(self) -> tuple[int, list[int]]:
+        """How much was recorded so far."""
+        return len(self.roots), [len(record.activations) for record in self.functions]
+
+    def rewind(self, mark: tuple[int, list[int]]) -> None:
+        """Drop all activations since the mark."""
+        roots, counts = mark
+        self.stack.clear()
+        del self.roots[roots:]
+        for index, record in enumerate(self.functions):
+            del record.activations[counts[index] if index < len(counts) else 0 :]
+
     def restore_made(self) -> None:
         """Functions that were made while recording and live on get their original code."""
         for function, code in self.made:

@@ -178,6 +178,8 @@ class Recording:
     outputs: dict[Mode, Any]
     torch_calls: list[TorchCall]
     reads: list[ValueRead]
+    truths: Mapping[int, bool]
+    """id of a tensor -> the truth that Python got of it."""
     fake_of: Mapping[int, str]
     """id of the fake stand-in -> dotted name of the parameter or buffer."""
     module_arguments: Mapping[int, ModuleArguments]

@@ -51,6 +51,11 @@ class TorchTrace(TorchFunctionMode):
         self._known: set[int] = set()
         self.calls = replay.calls
         self.reads: list[ValueRead] = []
+        self.truths: dict[int, bool] = {}
+        """id of a tensor that Python asked for its truth -> the answer."""
+        self.turned: tuple[str, int] | None = None
+        """The place whose next question for a tensor's truth is answered the other way round."""
+        self._turned: set[int] = set()
 
     def __torch_function__(
         self,
@@ -90,6 +95,14 @@ class TorchTrace(TorchFunctionMode):
             kind = _kind(error, canonical_name(func), read.value)
         if accessor == "_set_grad_enabled":
             return result
+        if accessor == "__bool__" and isinstance(result, bool):
+            key = id(tensors[0])
+            if self.turned is not None and self.turned == self._user.nearest(sys._getframe()):
+                self.turned = None
+                self._turned.add(key)  # `if a or b` asks twice
+            if key in self._turned:
+                result = not result
+            self.truths[key] = result
         written = [tensor for tensor, version in zip(tensors, versions, strict=True) if _version(tensor) != version]
         if accessor == "__set__" or (versions[:1] == [_NO_VERSION] and _IN_PLACE.fullmatch(accessor)):
             written.extend(tensors[:1])  # versions don't tell: x.data = y, and inference mode

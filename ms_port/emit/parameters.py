@@ -56,6 +56,9 @@ def _is_loaded(program: Program, path: str) -> bool:
 def _mapped(program: Program, opmap: OpMap, path: str, variants: dict[str, Row]) -> tuple[str | None, str]:
     owner, _, name = path.rpartition(".")
     module = program.modules.get(owner)
+    while module is None and owner:  # a parametrization inside a layer: the layer's row knows it by its dotted name
+        owner, _, _ = owner.rpartition(".")
+        module, name = program.modules.get(owner), path[len(owner) + 1 :] if owner else path
     port_owner, port_path = renamed_path(program, owner), renamed_path(program, path)
     if module is None:
         return port_path, "same"

@@ -51,6 +51,8 @@ class Facts:
     """In a constructor: nid of a statement -> names that it added to or changed in the module."""
     times: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """nid of a statement -> the number of torch calls before it, each time that it began."""
+    truths: Mapping[int, tuple[bool, ...]] = field(default_factory=dict)
+    """nid of an expression whose tensor Python asked for its truth -> the answers, that of the example first."""
     statics: Mapping[int, Value] = field(default_factory=dict)
     """nid of a Name or Attribute that never ran -> what it resolves to by name alone."""
 

@@ -36,6 +36,15 @@ def keep_place(node: ast.AST, made: ast.AST) -> None:
         made.line = getattr(node, "lineno", 0)  # type: ignore[attr-defined]
 
 
+Expression = TypeVar("Expression", bound=ast.expr)
+
+
+def ported(node: Expression) -> Expression:
+    """Mark an expression that a pass wrote in MindSpore's words: lowering keeps it, and lowers what stands inside."""
+    node.ported = True  # type: ignore[attr-defined]
+    return node
+
+
 def expression(text: str) -> ast.expr:
     """Parse one expression."""
     return ast.parse(text, mode="eval").body

@@ -193,9 +193,12 @@ def _torch(row: Row) -> Iterator[str]:
     """The row's signature against torch's, where inspect can tell."""
     if row.same_as or not row.api.startswith("torch.") or len(row.overloads) != 1:
         return
-    found: Any = importlib.import_module("torch")
+    torch: Any = importlib.import_module("torch")
+    found = torch
     for part in row.api.split(".")[1:]:
-        found = getattr(found, part, None)
+        around, found = found, getattr(found, part, None)
+    if found is None and row.api.startswith("torch.nn.utils.") and inspect.isfunction(around):
+        found = getattr(torch.nn, part, None)  # a layer that the function was put over
     if found is None:
         yield "torch has no such name"
         return

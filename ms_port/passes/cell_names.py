@@ -74,7 +74,8 @@ def rename_reserved(program: Program) -> Program:
     for key, cell in program.cells.items():
         of_module = _is_module(program, cell)
         change = _Rename(names, methods, of_module)
-        made = [change.function(m, names.get(m.name, m.name) if of_module else m.name) for m in cell.methods]
+        renames = of_module and not has_bprop(cell)
+        made = [change.function(m, names.get(m.name, m.name) if renames else m.name) for m in cell.methods]
         attributes = tuple(_class_level(s, names) if of_module else s for s in cell.attributes)
         cells[key] = replace(cell, methods=tuple(made), attributes=attributes)
     change = _Rename(names, methods, False)
@@ -112,8 +113,14 @@ def _held(module: ModuleInstance) -> Iterator[str]:
 
 def _methods(program: Program) -> frozenset[str]:
     """Methods of the source that have one of the names; ``construct`` is what forward became."""
-    found = {m.name for cell in program.cells.values() if _is_module(program, cell) for m in cell.methods}
+    modules = [cell for cell in program.cells.values() if _is_module(program, cell) and not has_bprop(cell)]
+    found = {m.name for cell in modules for m in cell.methods}
     return frozenset(found & CELL_NAMES - {"construct"})
+
+
+def has_bprop(cell: CellDef) -> bool:
+    """Whether the cell was an ``autograd.Function``: its ``bprop`` is MindSpore's own word."""
+    return not cell.instances and any(m.name == "bprop" and m.key.endswith(".backward") for m in cell.methods)
 
 
 def _is_module(program: Program, cell: CellDef) -> bool:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ms_port.ir.program import CellDef, FunctionDef, Program
-from ms_port.ir.tree import copy, names_stored
-from ms_port.passes.rewrite import map_functions
+from ms_port.ir.tree import copy, names_stored, nid
+from ms_port.passes.rewrite import all_functions, map_functions
 
 RESERVED = frozenset(
     "Parameter Tensor build_model dataclass field functions initializer load_weights math mint ms nn np ops "
@@ -37,24 +37,58 @@ def unique_names(program: Program) -> Program:
         taken.add(name)
         functions[key] = replace(function, name=name)
     named = replace(program, cells={key: cells[key] for key in program.cells}, functions=functions)
-    return map_functions(named, _free_locals)
+    names = {function.key: _shadowing(function) for function in all_functions(named)}
+    return map_functions(named, lambda function: _free_locals(function, names))
 
 
-def _free_locals(function: FunctionDef) -> FunctionDef:
-    """A local variable called ``ops`` would stand before the package that the port's calls are written with."""
-    args = function.node.args
-    parameters = {a.arg for a in [*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg] if a}
+def _shadowing(function: FunctionDef) -> dict[str, str]:
+    """A local called ``ops`` would stand before the package that the port's calls are written with: its new name."""
+    parameters = _parameters(function)
     stored = {name for statement in function.body for name in names_stored(statement)}
-    shadowing = stored & _WRITTEN_BY_THE_OP_MAP - parameters
-    if not shadowing:
-        return function
+    shadowing = (stored | (set() if function.during_init else parameters)) & _WRITTEN_BY_THE_OP_MAP
+    if function.during_init:
+        shadowing -= parameters  # what its instances were made with is known by these names
     read = {n.id for s in function.body for n in ast.walk(s) if isinstance(n, ast.Name)}
-    names = {name: _free(name, {*read, *parameters, name}) for name in sorted(shadowing)}
-    body = tuple(map(copy, function.body))
-    for node in (n for s in body for n in ast.walk(s)):
-        if isinstance(node, ast.Name) and node.id in names:
-            node.id = names[node.id]
-    return replace(function, body=body)
+    return {name: _free(name, {*read, *parameters, name}) for name in sorted(shadowing)}
+
+
+def _parameters(function: FunctionDef) -> set[str]:
+    args = function.node.args
+    return {a.arg for a in [*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg] if a}
+
+
+def _free_locals(function: FunctionDef, renamed: Mapping[str, Mapping[str, str]]) -> FunctionDef:
+    """Give the function's own locals, those of the functions around it, and the keywords of its calls their names."""
+    names: dict[str, str] = {}
+    for key, found in renamed.items():
+        if function.key.startswith(f"{key}.<locals>."):
+            names |= found
+    own = {name for s in function.body for name in names_stored(s)} | _parameters(function)
+    names = {old: new for old, new in names.items() if old not in own} | dict(renamed[function.key])
+    calls = {
+        node: renamed[key]
+        for node, facts in function.facts.calls.items()
+        for key in {fact.entered for fact in facts}
+        if key is not None and renamed.get(key)
+    }
+    if not names and not calls:
+        return function
+    body, node = tuple(map(copy, function.body)), copy(function.node)
+    for part in (n for s in [*body, node.args] for n in ast.walk(s)):
+        match part:
+            case ast.Name(id=name) if name in names:
+                part.id = names[name]
+            case ast.arg(arg=name) if name in renamed[function.key] and _is_own(part, node):
+                part.arg = names[name]
+            case ast.Call(keywords=keywords) if nid(part) in calls:
+                for keyword in keywords:
+                    keyword.arg = calls[nid(part)].get(keyword.arg or "", keyword.arg)
+    parameters = {names.get(name, name): values for name, values in function.facts.parameters.items()}
+    return replace(function, body=body, node=node, facts=replace(function.facts, parameters=parameters))
+
+
+def _is_own(argument: ast.arg, node: ast.FunctionDef) -> bool:
+    return any(n is argument for n in ast.walk(node.args))
 
 
 def _first_root(cells: Mapping[str, CellDef], root: str) -> dict[str, CellDef]:

@@ -24,6 +24,10 @@ from ms_port.ir.values import (
 from ms_port.passes.decided import choices
 from ms_port.passes.lowering.scope import truth
 from ms_port.passes.rewrite import map_functions
+from ms_port.passes.tensor_branches import is_compilable
+
+CHECK = "a check of tensor values"
+"""Why asserts and ``if bad(x): raise`` are left out."""
 
 
 def prune(program: Program) -> Program:
@@ -80,7 +84,7 @@ class _Prune(ast.NodeTransformer):
                 return self.block([*statement.body, *statement.orelse, *statement.finalbody])
             case ast.Assert():
                 if any(holds_tensor(v) for n in ast.walk(statement.test) for v in self._call_values(n)):
-                    self._drop(statement, "assert on tensor values")
+                    self._drop(statement, CHECK)
                     return []
             case ast.Import() | ast.ImportFrom() | ast.Global() | ast.Nonlocal():
                 return []
@@ -102,8 +106,15 @@ class _Prune(ast.NodeTransformer):
         if verdict is None:
             body, orelse = self.block(statement.body), self.block(statement.orelse)
             values = self._facts.values.get(nid(statement.test), ())
-            if any(isinstance(v, TensorValue) for v in values) and not (body and orelse):
-                return body or orelse  # a branch on a tensor's value, of which one side was seen: flagged by the reads
+            if any(isinstance(v, TensorValue) for v in values):
+                truths = self._facts.truths.get(nid(statement.test), ())
+                if not self._both_ways(statement, truths):
+                    if not orelse and not body and all(isinstance(s, ast.Raise) for s in statement.body):
+                        self._drop(statement, CHECK)
+                        return []
+                    if truths:  # flagged by the reads
+                        return body if truths[0] else orelse
+                    return body or orelse
             if not body and not orelse:
                 return []
             if not body:
@@ -116,6 +127,9 @@ class _Prune(ast.NodeTransformer):
         lost = statement.orelse if verdict else statement.body
         self._decided += choices(self._function, statement.test, lost)
         return self.block(statement.body if verdict else statement.orelse)
+
+    def _both_ways(self, statement: ast.If, truths: Sequence[bool]) -> bool:
+        return len(set(truths)) > 1 and is_compilable(self._function, statement)
 
     def _is_noise(self, value: ast.expr) -> bool:
         """Logging, warnings, prints and checks: a call without torch calls whose result is no tensor."""

@@ -96,7 +96,7 @@ class _Reach:
             if self._contributes(base):
                 self._cell(base)
         for method in cell.methods:
-            if method.name in ("__init__", "construct") or method.name in self.names:
+            if method.name in ("__init__", "construct", "bprop") or method.name in self.names:
                 self._function(method)
 
     def _contributes(self, key: str) -> bool:

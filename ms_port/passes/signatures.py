@@ -11,6 +11,7 @@ from functools import partial
 from ms_port.ir.program import FunctionDef, Program
 from ms_port.ir.tree import copy, names_read
 from ms_port.ir.values import TensorValue, holds_tensor
+from ms_port.passes.cell_names import has_bprop
 from ms_port.passes.dead import drop_dead
 from ms_port.passes.lowering.arguments import ABSENT
 from ms_port.passes.rewrite import all_functions, map_functions
@@ -116,6 +117,7 @@ def _fixed(program: Program, functions: dict[str, FunctionDef]) -> set[str]:
         starred = any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords)
         if starred or getattr(call, "unbound", False):
             fixed |= set(call.callees)  # type: ignore[attr-defined]
+    fixed |= {m.key for cell in program.cells.values() if has_bprop(cell) for m in cell.methods}
     root = program.root_construct
     if root is not None:
         function = functions[root.key]

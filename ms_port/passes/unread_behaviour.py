@@ -20,7 +20,8 @@ from torch import nn
 from ms_port.capture.abstract import canonical_class, is_torch_module
 from ms_port.capture.chosen_forward import chosen_forwards
 from ms_port.capture.class_source import class_loc
-from ms_port.capture.forward import preserved, set_training
+from ms_port.capture.forward import autograd_nodes, preserved, set_training
+from ms_port.capture.normed import normed_class
 from ms_port.capture.recording import Activation, FunctionRecord, Recording
 from ms_port.ir.flags import Flag, Place
 from ms_port.ir.program import Program
@@ -48,7 +49,7 @@ def flag_unread_behaviour(program: Program, recording: Recording) -> Program:
         _replaced_methods(program, model, recording),
         _modes(model),
         _decorators(program, recording),
-        _own_backwards(recording),
+        _own_backwards(program, recording),
         _thawed(program, model),
     ):
         found.update(dict.fromkeys(part))
@@ -84,7 +85,7 @@ class _Model:
 
 def _hooks(model: _Model) -> Iterator[Flag]:
     for path, module in model.modules.items():
-        if path in model.scripted:
+        if path in model.scripted or normed_class(module) is not None:
             continue
         for registry, kind in _MODULE_HOOKS.items():
             for hook in list(module.__dict__.get(registry, {}).values()):
@@ -490,7 +491,7 @@ _TORCH_NAMES = {"embedding_table": "weight", "gamma": "weight", "beta": "bias"}
 # --- autograd.Function ------------------------------------------------------------------------------------------
 
 
-def _own_backwards(recording: Recording) -> Iterator[Flag]:
+def _own_backwards(program: Program, recording: Recording) -> Iterator[Flag]:
     """Functions with a backward of their own that ran: the port differentiates their forward's calls instead."""
     seen: dict[type, None] = {}
     for record in recording.functions:
@@ -502,11 +503,14 @@ def _own_backwards(recording: Recording) -> Iterator[Flag]:
                     owner = getattr(call.callee, "__self__", None)
                     if getattr(call.callee, "__name__", "") == "apply" and isinstance(owner, type):
                         seen[owner] = None
-    for node in _graph(recording.outputs.get("train")):
+    for node in autograd_nodes(t for t in _leaves(recording.outputs.get("train")) if isinstance(t, torch.Tensor)):
         if (owner := getattr(node, "_forward_cls", None)) is not None:
             seen[owner] = None
     for cls in seen:
         if not issubclass(cls, torch.autograd.Function) or is_torch_module(cls.__module__):
+            continue
+        cell = program.cells.get(canonical_class(cls))
+        if cell is not None and any(m.name == "bprop" for m in cell.methods):
             continue
         owner = next((c for c in cls.__mro__ if {"backward", "vjp"} & c.__dict__.keys()), None)
         if owner is None or is_torch_module(owner.__module__):
@@ -520,19 +524,6 @@ def _own_backwards(recording: Recording) -> Iterator[Flag]:
             source=place if place.line else _function_place(cls.__dict__.get("forward")),
             advice="Write a cell with this `bprop`, if the gradient is meant to differ (or if you train at all).",
         )
-
-
-def _graph(value: Any) -> Iterator[Any]:
-    """The nodes of the autograd graph behind an output."""
-    pending = [t.grad_fn for t in _leaves(value) if isinstance(t, torch.Tensor) and t.grad_fn is not None]
-    seen: set[Any] = set()
-    while pending:
-        node = pending.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        yield node
-        pending.extend(n for n, _ in node.next_functions if n is not None)
 
 
 def _function_place(member: Any) -> Place | None:

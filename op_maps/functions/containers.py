@@ -1,6 +1,8 @@
 """Containers: what MindSpore's have not."""
 
-from mindspore import nn
+from collections.abc import Sequence
+
+from mindspore import Tensor, nn
 
 
 def add_cell(container: nn.Cell, name: str, cell: nn.Cell, prefix: str = "") -> None:
@@ -12,3 +14,10 @@ def add_cell(container: nn.Cell, name: str, cell: nn.Cell, prefix: str = "") -> 
     container.insert_child_to_cell(name, cell)
     if isinstance(container, nn.SequentialCell):
         container.cell_list = list(container.name_cells().values())
+
+
+def in_turn(cells: Sequence[nn.Cell], x: Tensor) -> Tensor:
+    """The cells, one after the other: a part of a Sequential."""
+    for cell in cells:
+        x = cell(x)
+    return x

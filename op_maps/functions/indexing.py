@@ -36,3 +36,13 @@ def scatter_reduce(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str,
         return total
     count = scatter_from(ops.zeros_like(x), dim, index, ops.ones_like(src), "add")
     return total / ops.clamp(count + 1.0 if include_self else count, min=1.0)
+
+
+def expand_mask(mask: Tensor, x: Tensor) -> Tensor:
+    """A mask over the first dimensions of x, with dimensions of one for the rest."""
+    return mask.reshape(mask.shape + (1,) * (x.ndim - mask.ndim))
+
+
+def every(x: Tensor, axis: int, start: int, stop: int | None, step: int) -> Tensor:
+    """``x[start:stop:step]`` along an axis: the gradient of a stepped slice of an inner axis fails on CPU."""
+    return x.swapaxes(0, axis)[start:stop:step].swapaxes(0, axis)

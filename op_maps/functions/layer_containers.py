@@ -46,3 +46,15 @@ class ParameterDict(nn.Cell):
 
     def __len__(self) -> int:
         return len(self.values)
+
+
+class LayerDict(nn.CellDict):
+    """torch.nn.ModuleDict that holds containers too, and under names that nn.Cell has for itself."""
+
+    def _validate_key(self, key: str) -> None:
+        if not isinstance(key, str) or not key or "." in key:
+            raise KeyError(f"the key must be a name without a dot, not {key!r}")
+
+    def _validate_cell_type(self, cell: nn.Cell) -> None:
+        if not isinstance(cell, nn.Cell):
+            raise TypeError(f"the item must be a Cell, not {type(cell).__name__}")

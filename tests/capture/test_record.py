@@ -136,9 +136,17 @@ def test_custom_function_runs_inside_its_call():
 
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
 def test_torchscript_is_said():
-    recording = record(edge.Scripted, Inputs((X,)))
+    recording = record(edge.Scripted(), Inputs((X,)))
     assert recording.skipped == {"ScriptModule has no Python source": 1}
     assert recording.torch_calls == []
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+def test_what_the_constructor_scripts_is_recorded_as_written():
+    script = torch.jit.script
+    recording = record(edge.Scripted, Inputs((X,)))
+    assert names(recording) == ["torch.nn.functional.linear", "torch.Tensor.mul"]
+    assert torch.jit.script is script
 
 
 def test_parametrized_and_normed_weights():

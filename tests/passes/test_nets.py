@@ -84,6 +84,9 @@ def compare(ported, got, args):
 
 def run(model, args, mode, double):
     """Outputs and gradients of torch, of a seeded projection of all float outputs."""
+    for module in model.modules():  # the weight that weight_norm's hook computes in each call can't be copied
+        for key in [k for k, v in vars(module).items() if isinstance(v, torch.Tensor) and not v.is_leaf]:
+            delattr(module, key)
     model = copy.deepcopy(model).train(mode == "train")
     if double:
         model = model.double()

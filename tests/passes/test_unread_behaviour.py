@@ -179,9 +179,27 @@ class Signed(Plain):
         return Sign.apply(self.fc(x))  # type: ignore[no-untyped-call, no-any-return]
 
 
+class Gated(torch.autograd.Function):
+    """Takes any number of inputs: no cell is made of it."""
+
+    @staticmethod
+    def forward(ctx: Any, *xs: Tensor) -> Tensor:
+        return xs[0].sign()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        return grad
+
+
+class GatedNet(Plain):
+    def forward(self, x: Tensor) -> Tensor:
+        return Gated.apply(self.fc(x))  # type: ignore[no-untyped-call, no-any-return]
+
+
 def test_own_backward() -> None:
-    (flag,) = flags(Signed)
-    assert flag.rule == "MSP307" and flag.message.startswith("Sign ")
+    assert flags(Signed) == []  # a cell with its bprop
+    (flag,) = flags(GatedNet)
+    assert flag.rule == "MSP307" and flag.message.startswith("Gated ")
     assert flag.source is not None and flag.source.file == __file__
 
 

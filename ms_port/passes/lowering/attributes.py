@@ -149,6 +149,8 @@ def _cell_attribute(scope: Scope, node: ast.Attribute, bases: tuple[Value, ...],
     lowered = scope_lower(scope, node.value)
     if node.attr == "training":
         return ast.Attribute(lowered, "training", node.ctx)
+    if isinstance(value, ModuleValue) and owners == ["torch.nn.ModuleDict"]:
+        return ast.Subscript(lowered, literal(node.attr), node.ctx)
     names = {_renamed(scope, owner, node.attr) for owner in owners}
     if None in names or len(names) != 1:
         constant = constant_of(values)

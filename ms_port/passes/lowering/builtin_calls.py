@@ -34,6 +34,10 @@ def lower_builtin(scope: Scope, node: ast.Call, facts: Sequence[CallFact], name:
     if short == "dict" and not scope.host and not node.args and all(k.arg for k in node.keywords):
         # a cell's call inside `dict(...)` does not compile in GRAPH_MODE
         return ast.Dict([literal(k.arg) for k in node.keywords], [lower(scope, k.value) for k in node.keywords])
+    if short == "set" and not scope.host and not any(isinstance(a, ast.Starred) for a in node.args):
+        # GRAPH_MODE has no set; it is asked for members
+        given = [lower(scope, a) for a in node.args]
+        return ast.Call(ast.Name("list", ast.Load()), given, []) if given else ast.List([], ast.Load())
     if short == "getattr":
         return _getattr(scope, node, facts)
     if (short == "float" and _is_tensor_argument(facts)) or (short in ("int", "bool") and _is_tensor_argument(facts)):
@@ -41,6 +45,8 @@ def lower_builtin(scope: Scope, node: ast.Call, facts: Sequence[CallFact], name:
     if short == "reversed" and not scope.host and len(node.args) == 1:
         # inside zip or enumerate `reversed` does not compile in GRAPH_MODE
         return ast.Subscript(lower(scope, node.args[0]), ast.Slice(step=literal(-1)), ast.Load())
+    if short == "map" and not scope.host and len(node.args) == 2 and isinstance(node.args[0], ast.Lambda):
+        return _mapped(scope, node.args[0], node.args[1])
     allowed = HOST_BUILTINS if scope.host else GRAPH_BUILTINS
     if isinstance(node.func, ast.Name) and short in allowed and node.func.id == short:
         return _rebuilt(scope, node, ast.Name(short, ast.Load()))
@@ -48,11 +54,38 @@ def lower_builtin(scope: Scope, node: ast.Call, facts: Sequence[CallFact], name:
         return _rebuilt(scope, node, lower(scope, node.func))
     if (name.startswith("itertools.") and scope.host) or (name.startswith("copy.") and scope.host):
         return _copied(scope, node, name)
-    if name.startswith("numpy") and scope.host:
-        return _rebuilt(scope, node, lower(scope, node.func))
+    if name.startswith("numpy.") and (scope.host or not _takes_tensors(facts)):
+        return _rebuilt(scope, node, _numpy_function(scope, node, name))
+    if name.startswith("ndarray.") and isinstance(node.func, ast.Attribute) and not _takes_tensors(facts):
+        return _rebuilt(scope, node, ast.Attribute(lower(scope, node.func.value), node.func.attr, ast.Load()))
     if isinstance(node.func, ast.Attribute) and _is_container_method(name):
         return _container_method(scope, node, facts)
     raise Untranslatable(node, f"`{name}` has no counterpart in the port")
+
+
+def _mapped(scope: Scope, function: ast.Lambda, items: ast.expr) -> ast.expr:
+    """``map(lambda t: f(t), xs)`` -> ``[f(t) for t in xs]``: GRAPH_MODE maps no function that reads names around it."""
+    made = lower(scope, function)
+    assert isinstance(made, ast.Lambda)
+    arguments = made.args
+    if len(arguments.args) != 1 or arguments.defaults or arguments.vararg or arguments.kwonlyargs:
+        raise Untranslatable(function, "a lambda of several parameters in map")
+    target = ast.Name(arguments.args[0].arg, ast.Store())
+    return ast.ListComp(made.body, [ast.comprehension(target, lower(scope, items), [], 0)])
+
+
+def _takes_tensors(facts: Sequence[CallFact]) -> bool:
+    return any(holds_tensor(v) for f in facts for v in [f.result, *f.args, *dict(f.kwargs).values()])
+
+
+def _numpy_function(scope: Scope, node: ast.Call, name: str) -> ast.expr:
+    """``np.sin``, also where the source imports it by another name."""
+    if isinstance(node.func, ast.Attribute):
+        try:
+            return ast.Attribute(lower(scope, node.func.value), node.func.attr, ast.Load())
+        except Untranslatable:
+            pass
+    return ast.Attribute(ast.Name("np", ast.Load()), name.rpartition(".")[2], ast.Load())
 
 
 def _rebuilt(scope: Scope, node: ast.Call, func: ast.expr) -> ast.Call:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from ms_port.ir.program import CallFact, Stub
-from ms_port.ir.tree import expression
+from ms_port.ir.program import CallFact, CellDef, Stub
+from ms_port.ir.tree import copy, expression
 from ms_port.ir.values import (
     ClassValue,
     FunctionValue,
@@ -59,9 +59,62 @@ def lower_call(scope: Scope, node: ast.Call) -> ast.expr:
         raise
 
 
+def _weight_normed(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr | None:
+    """``weight_norm(nn.Conv1d(...))``: one layer, with the arguments of the inner call."""
+    classes = {f.result.cls if isinstance(f.result, ModuleValue) else "" for f in facts}
+    name = getattr(facts[0].callee, "name", "")
+    if len(classes) != 1 or not name.endswith("weight_norm") or not node.args or not isinstance(node.args[0], ast.Call):
+        return None
+    inner, normed = node.args[0], classes.pop()
+    made = scope.calls(inner)
+    if not normed.startswith("torch.nn.utils.") or not made or not all(isinstance(f.callee, ClassValue) for f in made):
+        return None
+    args, keywords = torch_arguments(scope, inner, made, normed)
+    try:
+        return accept(scope, node, scope.work.opmap.lower(Call(normed, args, keywords)), normed)
+    except NoLowering as error:
+        raise Untranslatable(node, str(error)) from error
+
+
+def _own_backward(scope: Scope, facts: Sequence[CallFact]) -> CellDef | None:
+    """The cell that an ``autograd.Function`` became, where its ``apply`` is called."""
+    names = {f.callee.name if isinstance(f.callee, FunctionValue) else "" for f in facts}
+    name = names.pop()
+    return scope.work.program.cells.get(name.removesuffix(".apply")) if name.endswith(".apply") and not names else None
+
+
+def _apply(scope: Scope, node: ast.Call, cell: CellDef) -> ast.expr:
+    """``F.apply(x, 0.5)`` -> ``F()(x, 0.5)``; arguments left out are written, since ``bprop`` gets all."""
+    if node.keywords or any(isinstance(a, ast.Starred) for a in node.args):
+        raise Untranslatable(node, "keywords or star arguments of an autograd.Function")
+    keys = tuple(method.key for method in cell.methods)
+    for key in keys:
+        scope.work.need(key, node)
+    scope.work.cells.add(cell.key)
+    args = cell.methods[0].node.args
+    missing = len(args.args) - 1 - len(node.args)
+    defaults = [copy(d) for d in args.defaults[len(args.defaults) - missing :]] if missing > 0 else []
+    if len(defaults) < missing or not all(isinstance(d, ast.Constant) for d in defaults):
+        raise Untranslatable(node, "an autograd.Function is not given all its arguments")
+    made = ast.Call(ast.Name(cell.name, ast.Load()), [], [])
+    call = ast.Call(made, [*(lower(scope, a) for a in node.args), *defaults], [])
+    call.callees = keys  # type: ignore[attr-defined]
+    return call
+
+
+_AS_WRITTEN = "ms_port.capture.building:as_written"
+"""What ``torch.jit.script`` and ``torch.compile`` are while a model is recorded."""
+
+
 def _by_callee(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
     if _is_super(node.func):
         return _super_call(scope, node, facts)
+    if getattr(facts[0].callee, "name", "") == _AS_WRITTEN and len(node.args) == 1:
+        return lower(scope, node.args[0])
+    if (normed := _weight_normed(scope, node, facts)) is not None:
+        return normed
+    if (function := _own_backward(scope, facts)) is not None:
+        return _apply(scope, node, function)
     kinds = {type(f.callee) for f in facts}
     if ModuleValue in kinds and kinds <= {ModuleValue, FunctionValue, PartialValue} and len(kinds) > 1:
         return call_any(scope, node, facts)
@@ -280,6 +333,8 @@ def _call_function(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> a
     """A free function of the person's own, or of a library."""
     callee = facts[0].callee
     assert isinstance(callee, FunctionValue)
+    if callee.name.startswith(("numpy:", "numpy.")):
+        return lower_builtin(scope, node, facts, f"numpy.{callee.name.rpartition(':')[2]}")
     if scope.work.opmap.row(callee.name.replace(":", ".")) is not None:
         return _library_row(scope, node, facts, callee.name.replace(":", "."))
     if callee.name == "dataclasses:replace" and scope.host:
@@ -298,7 +353,10 @@ def _call_function(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> a
     if scope.host and "<locals>" in key and _is_made_by_kept_call(scope, node):
         args, keywords = user_arguments(scope, node, facts)
         return ast.Call(lower(scope, node.func), args, keywords)
-    if function is None or "<locals>" in key:
+    if key.partition("#")[0].endswith("<lambda>") and isinstance(node.func, ast.Name) and node.func.id in scope.locals:
+        args, keywords = user_arguments(scope, node, facts)
+        return ast.Call(lower(scope, node.func), args, keywords)
+    if function is None or "<locals>" in key or function.name == "<lambda>":
         raise Untranslatable(node, f"`{key}` is made while running")
     scope.work.need(key, node)
     args, keywords = user_arguments(scope, node, facts)

@@ -6,13 +6,14 @@ import ast
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ms_port.ir.program import CallFact, FunctionDef, Stub
+from ms_port.ir.program import CallFact, FunctionDef, ModuleInstance, Stub
 from ms_port.ir.tree import literal
-from ms_port.ir.values import ClassValue, FunctionValue, PartialValue, TensorValue, Value
+from ms_port.ir.values import ClassValue, FunctionValue, ModuleValue, PartialValue, TensorValue, Value
 from ms_port.opmap import Argument, Call, Lowering, NoLowering
 from ms_port.passes.lowering.arguments import torch_arguments, user_arguments, without_stars
 from ms_port.passes.lowering.base_layers import layer_base
 from ms_port.passes.lowering.expressions import lower
+from ms_port.passes.lowering.held import held_module, layer_dict, needs_layer_dict
 from ms_port.passes.lowering.scope import Scope, Untranslatable
 
 
@@ -45,12 +46,18 @@ def _construct_one(
     opmap = scope.work.opmap
     if name in scope.work.program.cells and opmap.row(name) is None:
         return construct_cell(scope, node, facts, name, variable)
+    if name.startswith("torch.nn.Lazy"):
+        return _built_lazily(scope, node, facts)
     args, keywords = torch_arguments(scope, node, facts, name)
     args, keywords = tuple(map(_as_tensor, args)), tuple((k, _as_tensor(a)) for k, a in keywords)
     call = Call(name, args, keywords)
     try:
         if not variable:
             lowering = opmap.lower(call)
+            if any(needs_layer_dict(scope.work, m) for m in _made_modules(scope, facts)):
+                made = scope.use(lowering)
+                assert isinstance(made, ast.Call)
+                return ast.Call(layer_dict(scope.work), made.args, made.keywords)
         elif carried:
             bound = tuple((k, Argument(literal(None), (v,) * len(facts))) for k, v in carried)
             lowering = opmap.lower(call, lower(scope, node.func), bound)
@@ -74,6 +81,19 @@ def _as_tensor(argument: Argument) -> Argument:
         return replace(argument, expression=made)
     absent = ast.Compare(argument.expression, [ast.Is()], [literal(None)])
     return replace(argument, expression=ast.IfExp(absent, literal(None), made))
+
+
+def _made_modules(scope: Scope, facts: Sequence[CallFact]) -> list[ModuleInstance]:
+    paths = [f.result.path for f in facts if isinstance(f.result, ModuleValue) and f.result.path is not None]
+    return [scope.work.program.modules[path] for path in paths if path in scope.work.program.modules]
+
+
+def _built_lazily(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
+    """``nn.LazyLinear(4)``: the layer that it became in its first run."""
+    made = [held_module(scope.work, module.path) for module in _made_modules(scope, facts)]
+    if len(made) != len(facts) or len({ast.dump(m) for m in made}) != 1:
+        raise Untranslatable(node, "a lazy layer that became several")
+    return made[0]
 
 
 def stub_cell(scope: Scope, node: ast.AST, call: Call, reason: str) -> ast.expr:

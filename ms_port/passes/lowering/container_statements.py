@@ -25,6 +25,13 @@ def container_statement(scope: Scope, statement: ast.stmt) -> list[ast.stmt] | N
             return _loop(scope, generators, ast.Expr(call))
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr="extend"), args=[given]) as call):
             return _extended(scope, call, given) if _is_method(scope, call) else None
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=held, attr="add"), args=[item]) as call) if (
+            _is_set_method(scope, call)
+        ):
+            # GRAPH_MODE has no set: the port's is a list without doubles
+            append = ast.Call(ast.Attribute(held, "append", ast.Load()), [item], [])
+            append.nid = nid(call)  # type: ignore[attr-defined]
+            return [ast.If(ast.Compare(item, [ast.NotIn()], [held]), [ast.Expr(append)], [])]
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr="update")) as call):
             return _updated(call) if _is_method(scope, call) else None
     return None
@@ -34,6 +41,10 @@ def _is_method(scope: Scope, call: ast.Call) -> bool:
     """Whether the call was one of Python's own containers' methods."""
     names = {f.callee.name for f in scope.calls(call) if isinstance(f.callee, FunctionValue)}
     return bool(names) and all(name.rpartition(".")[0] in _CONTAINERS for name in names)
+
+
+def _is_set_method(scope: Scope, call: ast.Call) -> bool:
+    return all(isinstance(f.callee, FunctionValue) and f.callee.name.startswith("set.") for f in scope.calls(call))
 
 
 def rebinding(scope: Scope, statement: ast.stmt) -> list[ast.stmt] | None:

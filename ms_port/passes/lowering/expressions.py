@@ -9,12 +9,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from ms_port.ir.tree import copy, keep_place, literal
-from ms_port.ir.values import DType, ModuleValue, ObjectValue, TensorValue, holds_tensor
+from ms_port.ir.program import FunctionDef
+from ms_port.ir.tree import copy, keep_place, literal, nid
+from ms_port.ir.values import DType, ModuleValue, ObjectValue, TensorValue, Value, holds_tensor
 from ms_port.passes.decided import choices
 from ms_port.passes.lowering.attributes import lower_attribute, output_fields
 from ms_port.passes.lowering.names import lower_name, of_value, registry
 from ms_port.passes.lowering.scope import Scope, Untranslatable, same, truth
+from ms_port.passes.lowering.stepped import stepped_axes, without_steps
 
 
 def lower(scope: Scope, node: ast.expr) -> ast.expr:
@@ -26,6 +28,8 @@ def lower(scope: Scope, node: ast.expr) -> ast.expr:
 
 
 def _lowered(scope: Scope, node: ast.expr) -> ast.expr:
+    if getattr(node, "ported", False):
+        return lower_children(scope, node)
     handler = _HANDLERS.get(type(node))
     try:
         if handler is not None:
@@ -99,10 +103,21 @@ def _subscript(scope: Scope, node: ast.expr) -> ast.expr:
     """Indexing; a look-up in a registry that the output lacks becomes what it found."""
     assert isinstance(node, ast.Subscript)
     bases = scope.values(node.value)
+    if isinstance(node.value, ast.Attribute) and node.value.attr == "_modules" and isinstance(node.ctx, ast.Load):
+        # torch's registry of children: in the port they are attributes
+        child = [lower(scope, node.value.value), lower(scope, node.slice)]
+        return ast.Call(ast.Name("getattr", ast.Load()), child, [])
     if bases and isinstance(bases[0], ObjectValue) and bases[0].kind == "output":
         return _output_index(scope, node, bases[0])
+    if isinstance(node.slice, ast.Slice) and not scope.host and bases and all(map(_is_cell_list, bases)):
+        # a part of a CellList is a new CellList, which names the parameters anew
+        cells = ast.Call(ast.Name("list", ast.Load()), [lower(scope, node.value)], [])
+        return ast.Subscript(cells, lower(scope, node.slice), node.ctx)
     try:
-        return lower_children(scope, node)
+        lowered = lower_children(scope, node)
+        if isinstance(lowered, ast.Subscript) and (axes := stepped_axes(scope, node)):
+            return without_steps(scope, lowered, axes)
+        return lowered
     except Untranslatable as error:
         values = scope.values(node)
         if isinstance(node.ctx, ast.Load) and same(values) and not isinstance(values[0], TensorValue | ModuleValue):
@@ -112,6 +127,10 @@ def _subscript(scope: Scope, node: ast.expr) -> ast.expr:
             table = registry(scope, node.value, values)
             return ast.Subscript(table, lower(scope, node.slice), ast.Load())
         raise
+
+
+def _is_cell_list(value: Value) -> bool:
+    return isinstance(value, ModuleValue) and value.cls in ("torch.nn.Sequential", "torch.nn.ModuleList")
 
 
 def _output_index(scope: Scope, node: ast.Subscript, base: ObjectValue) -> ast.expr:
@@ -168,10 +187,28 @@ def _without_constants(node: ast.BoolOp) -> ast.expr:
 
 
 def _lambda(scope: Scope, node: ast.expr) -> ast.expr:
+    """A lambda; in the graph its body is lowered by what was seen in its own calls."""
     assert isinstance(node, ast.Lambda)
-    if not scope.host:
-        raise Untranslatable(node, "a lambda in the graph")
-    return ast.Lambda(copy(node.args), lower(scope, node.body))
+    if scope.host:
+        return ast.Lambda(copy(node.args), lower(scope, node.body))
+    inner = lambda_function(scope, node)
+    within = Scope(scope.work, inner)
+    within.locals |= scope.locals
+    within.baked, within.poisoned, within.inner = dict(scope.baked), dict(scope.poisoned), set(scope.inner)
+    scope.work.claimed |= {e.index for e in scope.work.program.ledger if e.function == inner.key}
+    (returned,) = inner.body
+    assert isinstance(returned, ast.Return) and returned.value is not None
+    args = copy(node.args)
+    args.defaults = [lower(scope, d) for d in node.args.defaults]
+    return ast.Lambda(args, lower(within, returned.value))
+
+
+def lambda_function(scope: Scope, node: ast.Lambda) -> FunctionDef:
+    """The lambda as a function of the program. Raises Untranslatable where it never ran."""
+    for function in scope.work.all_functions.values():
+        if function.name == "<lambda>" and function.loc == scope.loc(node) and nid(function.body[0]) == nid(node):
+            return function
+    raise Untranslatable(node, "a lambda that never ran")
 
 
 def _formatted(scope: Scope, node: ast.expr) -> ast.expr:

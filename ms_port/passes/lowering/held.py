@@ -8,11 +8,14 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from torch import nn
+
 from ms_port.ir.flags import Flag, Place
 from ms_port.ir.program import EMPTY_FACTS, FunctionDef, ModuleInstance, Program, Stub
 from ms_port.ir.tree import copy, expression, literal
 from ms_port.ir.values import ClassValue, FunctionValue, Literal, ModuleValue, PartialValue
 from ms_port.opmap import NoLowering
+from ms_port.passes.cell_names import CELL_NAMES
 from ms_port.passes.lowering.base_layers import layer_base
 from ms_port.passes.lowering.configs import argument_value, given_arguments
 from ms_port.passes.lowering.scope import Scope, Untranslatable, Work, mark_functions
@@ -127,7 +130,23 @@ def _stub(work: Work, module: ModuleInstance, reason: str) -> ast.expr:
 
 
 def _container(work: Work, module: ModuleInstance) -> ast.expr:
-    return _container_call(work, module, expression(_CONTAINERS[module.cls]))
+    func = layer_dict(work) if needs_layer_dict(work, module) else expression(_CONTAINERS[module.cls])
+    return _container_call(work, module, func)
+
+
+def needs_layer_dict(work: Work, module: ModuleInstance) -> bool:
+    """Whether nn.CellDict refuses what a ModuleDict holds: containers, and names that nn.Cell has for itself."""
+    modules = work.program.modules
+    return module.cls == "torch.nn.ModuleDict" and any(
+        name in CELL_NAMES or hasattr(nn.Module, name) or (path in modules and modules[path].cls in _CONTAINERS)
+        for name, path in module.children
+    )
+
+
+def layer_dict(work: Work) -> ast.expr:
+    """The class that takes them."""
+    work.op_functions.add("LayerDict")
+    return mark_functions(ast.Name("LayerDict", ast.Load()), frozenset(["LayerDict"]))
 
 
 def container_base(program: Program, cls: str) -> str | None:

@@ -13,17 +13,24 @@ from ms_port.passes.lowering.base_layers import is_base_forward
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.library_layers import library_calls
 from ms_port.passes.lowering.names import of_value
-from ms_port.passes.lowering.scope import Scope, Untranslatable
+from ms_port.passes.lowering.scope import Scope, Untranslatable, mark_functions
 
 
 def call_module(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
     """``self.child(x)``."""
     func = lower(scope, node.func)
+    if all(f.callee == ModuleValue("torch.nn.Sequential") for f in facts) and len(node.args) == 1 and not scope.host:
+        # `self.layers[:2](x)`: the port has the part as a list
+        name = mark_functions(ast.Name("in_turn", ast.Load()), frozenset(["in_turn"]))
+        scope.work.op_functions.add("in_turn")
+        return ast.Call(name, [func, lower(scope, node.args[0])], [])
     scope.work.claimed |= library_calls(scope.work.program, scope.work.opmap, facts)
     own = [f for f in facts if not _is_base(scope, f.callee) and _has_source(scope, f.callee)]
     keys = {f.entered for f in own if f.entered is not None}
     for fact in facts:
         assert isinstance(fact.callee, ModuleValue)
+        if fact.callee.cls.startswith("torch.nn.utils."):
+            scope.work.claimed |= set(fact.torch_calls)
         if _is_base(scope, fact.callee):
             scope.work.cells.add(fact.callee.cls)
             scope.work.claimed |= set(fact.torch_calls)

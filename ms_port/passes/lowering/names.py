@@ -135,7 +135,7 @@ def is_foreign(scope: Scope, value: Value) -> bool:
     match value:
         case ObjectValue(kind="config"):
             return not scope.host and value.cls in scope.work.program.cells
-        case ObjectValue(kind="output"):
+        case ObjectValue(kind="output") | ObjectValue(cls="numpy.ndarray"):
             return False
         case ObjectValue():
             return True
@@ -227,6 +227,8 @@ def _function(scope: Scope, node: ast.AST, value: FunctionValue) -> ast.expr:
     if scope.host and function is not None and function.owner is not None and function.owner in work.program.cells:
         work.need(value.name)
         owner = work.program.cells[function.owner]
+        if value.owner is not None and value.owner in scope.facts.parameters.get("self", ()):
+            return expression(f"self.{function.name}")
         work.cells.add(owner.key)
         return expression(f"{owner.name}.{function.name}")
     if value.name.startswith(("math.", "builtins.")):

@@ -16,8 +16,10 @@ from ms_port.passes.lowering.container_statements import changes_tensors, contai
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.held import held_statements
 from ms_port.passes.lowering.host_writes import host_write
+from ms_port.passes.lowering.mask_writes import mask_write
 from ms_port.passes.lowering.names import of_class
 from ms_port.passes.lowering.scope import DifferentNames, Scope, Untranslatable, truth
+from ms_port.passes.lowering.state_writes import state_write
 
 
 def lower_block(scope: Scope, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
@@ -42,6 +44,10 @@ def lower_statement(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
     if not scope.host:
         if (same := container_statement(scope, statement)) is not None:
             return lower_block(scope, same)
+        if (written := state_write(scope, statement)) is not None:
+            return written
+        if (masked := mask_write(scope, statement)) is not None:
+            return masked
         if changes_tensors(scope, statement) and (rebound := rebinding(scope, statement)) is not None:
             return rebound
     handler = _HANDLERS.get(type(statement))
@@ -180,6 +186,10 @@ def _assign(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
         return [ast.parse(f"raise NotImplementedError({message!r})").body[0]]
     if not scope.host and any(is_self_attribute(t) for t in statement.targets):
         return _set_attribute_in_graph(scope, statement)
+    match statement.targets:
+        case [ast.Subscript(value=ast.Attribute(value=holder, attr="_modules"), slice=key)] if scope.host:
+            given = [lower(scope, holder), lower(scope, key), lower(scope, statement.value)]
+            return [_as_assignment(ast.Call(ast.Name("setattr", ast.Load()), given, []))]
     values = scope.values(statement.value)
     if any(isinstance(v, ObjectValue) and v.kind == "config" for v in values) and not scope.host:
         raise Untranslatable(statement, "a configuration object in the graph")

@@ -1,0 +1,111 @@
+"""Layers whose weight is split into a length and a direction (torch.nn.utils.weight_norm)."""
+
+from __future__ import annotations
+
+import math
+
+from mindspore import Parameter, Tensor, nn, ops
+from mindspore.common.initializer import HeUniform, initializer
+
+from .layer_conv import conv_transpose, tuple_of
+
+
+def weight_of(direction: Tensor, length: Tensor) -> Tensor:
+    """The weight: every slice along the first dimension has its own length."""
+    axes = tuple(range(1, direction.ndim))
+    return direction * (length / ops.sqrt((direction * direction).sum(axes, keepdims=True)))
+
+
+class WeightNormed(nn.Cell):
+    """The parameters of such a layer: ``weight_g`` (length), ``weight_v`` (direction), ``bias``."""
+
+    def __init__(self, shape: tuple[int, ...], out_channels: int, has_bias: bool) -> None:
+        super().__init__()
+        self.weight_g = Parameter(initializer("ones", (shape[0],) + (1,) * (len(shape) - 1)))
+        self.weight_v = Parameter(initializer(HeUniform(math.sqrt(5)), shape))
+        self.bias = Parameter(initializer("zeros", (out_channels,))) if has_bias else None
+
+
+class WeightNormDense(WeightNormed):
+    """weight_norm of a Linear."""
+
+    def __init__(self, in_channels: int, out_channels: int, has_bias: bool = True) -> None:
+        super().__init__((out_channels, in_channels), out_channels, has_bias)
+
+    def construct(self, x: Tensor) -> Tensor:
+        return ops.dense(x, weight_of(self.weight_v, self.weight_g), self.bias)
+
+
+class WeightNormConv1d(WeightNormed):
+    """weight_norm of a Conv1d."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | tuple[int, ...],
+        stride: int | tuple[int, ...] = 1,
+        padding: int | tuple[int, ...] = 0,
+        dilation: int | tuple[int, ...] = 1,
+        groups: int = 1,
+        has_bias: bool = True,
+    ) -> None:
+        shape = (out_channels, in_channels // groups, *tuple_of(kernel_size, 1))
+        super().__init__(shape, out_channels, has_bias)
+        self.stride, self.padding, self.dilation = (tuple_of(v, 1)[0] for v in (stride, padding, dilation))
+        self.groups = groups
+
+    def construct(self, x: Tensor) -> Tensor:
+        weight = weight_of(self.weight_v, self.weight_g)
+        return ops.conv1d(x, weight, self.bias, self.stride, "pad", self.padding, self.dilation, self.groups)
+
+
+class WeightNormConv2d(WeightNormed):
+    """weight_norm of a Conv2d."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | tuple[int, ...],
+        stride: int | tuple[int, ...] = 1,
+        padding: int | tuple[int, ...] = 0,
+        dilation: int | tuple[int, ...] = 1,
+        groups: int = 1,
+        has_bias: bool = True,
+    ) -> None:
+        shape = (out_channels, in_channels // groups, *tuple_of(kernel_size, 2))
+        super().__init__(shape, out_channels, has_bias)
+        self.stride, self.padding, self.dilation = (tuple_of(v, 2) for v in (stride, padding, dilation))
+        self.groups = groups
+
+    def construct(self, x: Tensor) -> Tensor:
+        weight = weight_of(self.weight_v, self.weight_g)
+        return ops.conv2d(x, weight, self.bias, self.stride, "pad", self.padding, self.dilation, self.groups)
+
+
+class WeightNormConv1dTranspose(WeightNormed):
+    """weight_norm of a ConvTranspose1d."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | tuple[int, ...],
+        stride: int | tuple[int, ...] = 1,
+        padding: int | tuple[int, ...] = 0,
+        output_padding: int | tuple[int, ...] = 0,
+        groups: int = 1,
+        has_bias: bool = True,
+        dilation: int | tuple[int, ...] = 1,
+    ) -> None:
+        shape = (in_channels, out_channels // groups, *tuple_of(kernel_size, 1))
+        super().__init__(shape, out_channels, has_bias)
+        given = (stride, padding, output_padding, dilation)
+        self.stride, self.padding, self.output_padding, self.dilation = (tuple_of(v, 1) for v in given)
+        self.groups = groups
+
+    def construct(self, x: Tensor) -> Tensor:
+        weight = weight_of(self.weight_v, self.weight_g)
+        amounts = (self.stride, self.padding, self.output_padding)
+        return conv_transpose(x, weight, self.bias, *amounts, self.groups, self.dilation)

@@ -1,0 +1,50 @@
+"""Layers under weight_norm, as a hook and as a parametrization."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils import parametrizations, remove_weight_norm, weight_norm
+
+
+def image(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(3))
+
+
+class Vocoder(nn.Module):
+    """Upsampling, dilated residual convolutions, one layer without its norm again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = weight_norm(nn.Conv1d(3, 4, 3, padding=1))
+        self.up = weight_norm(nn.ConvTranspose1d(4, 4, 4, stride=2, padding=1))
+        self.convs = nn.ModuleList([weight_norm(nn.Conv1d(4, 4, 3, dilation=d, padding=d, groups=2)) for d in (1, 3)])
+        self.last = weight_norm(nn.Conv1d(4, 1, 3, bias=False))
+        remove_weight_norm(self.last)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.up(F.leaky_relu(self.first(x), 0.1))
+        for conv in self.convs:
+            x = x + conv(F.leaky_relu(x, 0.1))
+        return self.last(x)
+
+
+def normed(*args: int, **kwargs: int) -> nn.Module:
+    return parametrizations.weight_norm(nn.Conv2d(*args, **kwargs))
+
+
+class Parametrized(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.convs = nn.Sequential(normed(3, 4, 3, stride=2, padding=1), nn.ReLU(), normed(4, 4, 1))
+        self.head = parametrizations.weight_norm(nn.Linear(4, 2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.convs(x).mean((2, 3)))
+
+
+CASES = {
+    "vocoder": (Vocoder, (image(2, 3, 8),)),
+    "parametrized": (Parametrized, (image(2, 3, 6, 6),)),
+}
