@@ -26,7 +26,7 @@ HEADS = (
 
 
 def cases(zoo: str) -> Iterator[Case]:
-    """Base models with sdpa attention, then with eager attention, then the heads."""
+    """Base models with their default attention (mostly sdpa), the heads, then base models with eager attention."""
     from transformers.models.auto import modeling_auto
 
     def classes(table: str) -> Iterator[tuple[str, str]]:
@@ -38,14 +38,14 @@ def cases(zoo: str) -> Iterator[Case]:
         for model_type, name in classes(table):
             if name not in seen:
                 seen.add(name)
-                yield Case(name, partial(example, model_type, name, "sdpa"))
+                yield Case(name, partial(example, model_type, name, None))
     for model_type, name in dict(classes("MODEL")).items():
         if f"{name} eager" not in seen:
             seen.add(f"{name} eager")
             yield Case(f"{name} eager", partial(example, model_type, name, "eager"))
 
 
-def example(model_type: str, name: str, attention: str) -> Example:
+def example(model_type: str, name: str, attention: str | None) -> Example:
     """The model's class, its configuration, and inputs that torch accepts. Raises what torch raised at last."""
     import transformers
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
@@ -55,7 +55,8 @@ def example(model_type: str, name: str, attention: str) -> Example:
     for shrink in (small, shallow):
         try:
             config = shrink(CONFIG_MAPPING[model_type])
-            config._attn_implementation = attention
+            if attention is not None:
+                config._attn_implementation = attention
             with torch.device("meta"):
                 size = sum(p.numel() for p in cls(config).parameters())
             if size > 60e6:
@@ -89,7 +90,8 @@ _SIZES: tuple[tuple[str, int], ...] = (
     (r".*(intermediate_size|ffn_dim|ffn_hidden_size|feedforward_dim|dim_feedforward)|d_ff|n_inner|ffn_size", 128),
     (r"(attention_)?head_dim|d_kv|(qk_nope|qk_rope|v|qk|kv|index|mamba|linear|swa|global).*_head_dim", 16),
     (r"(kv|q|qk)_lora_rank", 16),
-    (r"(num|n)_(local_|routed_)?experts", 4),
+    (r"(num|n)_(local_|routed_)?experts|moe_num_experts", 4),
+    (r"num_experts_per_tok|moe_topk|moe_k|top_k|topk_group|n_group", 2),
     (r"max_position_embeddings|n_positions|max_sequence_length|context_length", 64),
     (r"vocab_size", 160),
     (r"num_queries", 10),
@@ -112,8 +114,12 @@ def _shrunken(cls: Any, sizes: tuple[tuple[str, int], ...]) -> Any:
     for name, value in whole.__dict__.items():
         if type(value) is int and (size := _size(name, value, sizes)) != value:
             given[name] = size
+            if "key_value_heads" in name and value == whole.__dict__.get("num_attention_heads"):
+                given[name] = _size("num_attention_heads", value, sizes)
         elif name in getattr(cls, "sub_configs", {}) and hasattr(value, "to_dict"):
             given[name] = _shrunken(type(value), sizes).to_dict()
+        elif len(sizes) > 3 and isinstance(value, dict) and "mrope_section" in value:
+            given[name] = {**value, "mrope_section": [2, 3, 3]}  # half of a head
         elif len(sizes) > 3 and isinstance(value, list | tuple) and (found := _list(name, value)) is not None:
             given[name] = found
     if "image_size" in whole.__dict__ and type(whole.image_size) is int and len(sizes) > 3:

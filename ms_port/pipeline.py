@@ -25,6 +25,7 @@ from ms_port.passes.reach import keep_reached
 from ms_port.passes.signatures import prune_signatures
 from ms_port.passes.unread_behaviour import flag_unread_behaviour
 from ms_port.passes.value_reads import settle_value_reads
+from ms_port.passes.walrus import bind_before
 
 Dump = Callable[[str, Program], None]
 
@@ -65,6 +66,7 @@ class _Given:
 
 _PASSES: tuple[tuple[str, Callable[[Program, _Given], Program]], ...] = (
     ("name", lambda program, given: unique_names(program)),
+    ("walrus", lambda program, given: bind_before(program)),
     ("prune", lambda program, given: prune(program)),
     ("own backward", lambda program, given: own_backwards(program)),
     ("local state", lambda program, given: local_state(program)),

@@ -203,6 +203,18 @@ class Abstractor:
             return ir.FunctionValue(f"{module_name or prefix}.{value.__name__}")
         return None
 
+    def _computed(self, value: Any) -> tuple[tuple[str, ir.Value], ...]:
+        """The properties of a configuration that are literals."""
+        found = []
+        for name in _property_names(type(value)):
+            try:
+                computed = getattr(value, name)
+            except Exception:
+                continue  # a property that does not hold for this configuration
+            if _is_literal(computed):
+                found.append((name, ir.Literal(computed)))
+        return tuple(found)
+
     def _object(self, value: Any) -> ir.ObjectValue:
         name = canonical_class(type(value))
         held = getattr(value, "__dict__", None)
@@ -212,13 +224,18 @@ class Abstractor:
             if any(ir.holds_tensor(item) for _, item in fields):
                 return ir.ObjectValue(name, id(value), "output", fields)
             self.config_classes[name] = type(value)
-            return ir.ObjectValue(name, id(value), "config", fields)
+            return ir.ObjectValue(name, id(value), "config", (*fields, *self._computed(value)))
         if isinstance(held, dict) and not is_torch_module(type(value).__module__):
             plain = ((k, v) for k, v in held.items() if isinstance(k, str))
             fields = tuple((k, ir.Literal(v)) for k, v in plain if _is_literal(v))
             self.config_classes[name] = type(value)
             return ir.ObjectValue(name, id(value), "config" if fields else "opaque", fields)
         return ir.ObjectValue(name, id(value))
+
+
+def _property_names(cls: type) -> list[str]:
+    """Names of the properties that a class defines itself."""
+    return [name for name, member in vars(cls).items() if isinstance(member, property)]
 
 
 def _is_model_output(value: Any) -> bool:

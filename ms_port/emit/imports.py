@@ -21,7 +21,8 @@ def import_block(tree: ast.Module, functions: Collection[str], stubs: Collection
     defined = {n.name for n in tree.body if isinstance(n, ast.ClassDef | ast.FunctionDef)}
     defined |= {t.id for n in tree.body if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)}
     read -= defined
-    standard = [f"import {name}" for name in ("functools", "itertools", "math", "operator", "types") if name in read]
+    packages = ("copy", "functools", "itertools", "math", "operator", "types")
+    standard = [f"import {name}" for name in packages if name in read]
     if "OrderedDict" in read:
         standard.append("from collections import OrderedDict")
     if read & {"dataclass", "replace"}:

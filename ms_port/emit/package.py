@@ -209,6 +209,8 @@ def base_names(program: Program, opmap: OpMap, cell: CellDef) -> list[str]:
             continue
         if base in program.cells:
             names.append(program.cells[base].name)
+        elif cell.key in program.layer_bases and base.startswith("torch.nn.") and base != "torch.nn.Module":
+            names.append(program.layer_bases[cell.key])
         elif base in _BASES:
             names.append(_BASES[base])
         elif (row := opmap.row(base)) is not None and row.cell is not None:

@@ -247,6 +247,8 @@ class Program:
     """Ledger indices that stand in flat functions."""
     loaded_buffers: frozenset[str] = frozenset()
     """Buffers that torch does not save and the port does not compute: they come with the weights."""
+    layer_bases: Mapping[str, str] = field(default_factory=dict)
+    """Class that derives from a layer -> the MindSpore class whose constructor it calls: one layer can have several."""
     stubs: tuple[Stub, ...] = ()
     """Ops that a person has to write, in fixes.py."""
     op_functions: frozenset[str] = frozenset()

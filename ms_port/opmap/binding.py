@@ -6,20 +6,22 @@ import ast
 from collections.abc import Mapping
 
 from ms_port.ir.values import SequenceValue
-from ms_port.opmap.calls import Argument
+from ms_port.opmap.calls import RESULT, Argument, Call
 from ms_port.opmap.errors import UnknownValue
 from ms_port.opmap.filters import source_of
 from ms_port.opmap.signature import MISSING, Bound, Parameter, argument_values
 from ms_port.opmap.slot import Slot, StarSlot, plain
 
 
-def make_slots(
-    signature: tuple[Parameter, ...], bound: Mapping[str, Bound], receiver: Argument | None
-) -> dict[str, Slot]:
-    """One slot a parameter (``self``: the receiver). An omitted one holds its default, if it has one."""
-    slots: dict[str, Slot] = {}
-    if receiver is not None:
-        slots["self"] = _given("self", receiver)
+def make_slots(signature: tuple[Parameter, ...], bound: Mapping[str, Bound], call: Call) -> dict[str, Slot]:
+    """One slot a parameter (``self``: the receiver; ``result``: what the call gave, without source).
+
+    An omitted one holds its default, if it has one.
+    """
+    runs = None if not call.result else tuple(map(plain, call.result))
+    slots: dict[str, Slot] = {RESULT: Slot(RESULT, False, (), runs)}
+    if call.receiver is not None:
+        slots["self"] = _given("self", call.receiver)
     for parameter in signature:
         got = bound.get(parameter.name)
         if parameter.kind == "var":
@@ -100,7 +102,7 @@ def _is_sequence(item: object) -> bool:
 
 def run_count(slots: Mapping[str, Slot]) -> int:
     """In how many runs the call was seen. Raises UnknownValue if the arguments disagree."""
-    counts = {len(slot.runs) for slot in slots.values() if slot.given and slot.runs is not None} - {1}
+    counts = {len(s.runs) for s in slots.values() if (s.given or s.name == RESULT) and s.runs is not None} - {1}
     if len(counts) > 1:
         raise UnknownValue("arguments with different numbers of runs")
     return counts.pop() if counts else 1

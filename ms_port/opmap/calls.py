@@ -11,6 +11,9 @@ from ms_port.opmap.rows import Row
 RANDOM_NAME = "__rand__"
 """The name that stands in a lowered expression for the calling cell's random cell (``Lowering.random``)."""
 
+RESULT = "result"
+"""The name under which conditions see what the call gave."""
+
 
 @dataclass(frozen=True)
 class Argument:
@@ -25,12 +28,13 @@ class Argument:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a torch API. ``receiver`` is the ``x`` of ``x.view(...)``."""
+    """A call of a torch API. ``receiver`` is the ``x`` of ``x.view(...)``, ``result`` what it gave, one value a run."""
 
     api: str
     args: tuple[Argument, ...] = ()
     keywords: tuple[tuple[str, Argument], ...] = ()
     receiver: Argument | None = None
+    result: tuple[Value, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ def choose(row: Row, call: Call, partial: bool = False) -> Chosen:
             continue
         fits = matches(overload.signature, bound)
         if fits is not False and overload.when:
-            truth = _truth(row, overload.when, make_slots(overload.signature, bound, call.receiver))
+            truth = _truth(row, overload.when, make_slots(overload.signature, bound, call))
             fits = False if truth is False else (fits if truth else None)
         if fits is False:
             reasons.append(f"the arguments don't fit ({overload.text})")
@@ -59,7 +59,7 @@ def choose(row: Row, call: Call, partial: bool = False) -> Chosen:
     overload, bound, fits = candidates[0]
     if fits is None and len(candidates) > 1:
         raise NoLowering(row.api, "which signature is meant depends on values that are not known")
-    slots = make_slots(overload.signature, bound, call.receiver)
+    slots = make_slots(overload.signature, bound, call)
     return Chosen(overload, _form(row, overload, slots), bound, slots)
 
 

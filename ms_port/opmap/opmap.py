@@ -124,7 +124,7 @@ class OpMap:
         check_used(row, chosen)
         if own:
             written = bind(chosen.overload.signature, call, partial=True)
-            slots = make_slots(chosen.overload.signature, written, call.receiver)
+            slots = make_slots(chosen.overload.signature, written, call)
             chosen = replace(chosen, bound=written, slots=slots)
         if callee is None:
             return self._lowering(row, chosen, write(row, chosen))

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import yaml
 
+from ms_port.opmap.calls import RESULT
 from ms_port.opmap.errors import OpMapError
 from ms_port.opmap.rows import Entry, Example, Form, Overload, Row, RowText, TargetKind, WeightRule
 from ms_port.opmap.signature import MISSING, parse_signature
@@ -156,7 +157,7 @@ def weight_rules(data: Mapping[str, Any] | None) -> tuple[WeightRule, ...]:
 def check_templates(row: Row) -> None:
     """Compile all templates and conditions, and check the names they use. Raises OpMapError."""
     for overload in row.overloads:
-        names = {parameter.name for parameter in overload.signature}
+        names = {parameter.name for parameter in overload.signature} | {RESULT}
         if row.api.startswith("torch.Tensor."):
             names.add("self")
         conditions = [overload.when, *(form.when for form in overload.forms)]

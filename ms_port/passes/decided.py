@@ -51,7 +51,7 @@ def settle(program: Program) -> Program:
     wanted = {k: v for k, v in wanted.items() if k not in varied and not _varies(program, k, v)}
     for function in all_functions(program):
         if function.name == "__init__":
-            wanted |= dict(_behind_attributes(function, wanted))
+            wanted |= {k: v for k, v in _behind_attributes(function, wanted) if not _varies(program, k, v)}
     if not wanted:
         return program
     read = frozenset(_read_attributes(program))
@@ -106,7 +106,14 @@ def _varies(program: Program, key: tuple[str, str, str], value: Literal) -> bool
     if kind == "field":
         objects = [v for m in program.modules.values() for _, v in m.arguments if isinstance(v, ObjectValue)]
         return any(dict(o.fields).get(name, value) != value for o in objects if o.cls == owner)
-    return False
+    return any(
+        dict(m.attributes).get(name, value) != value for m in program.modules.values() if _is_a(program, m.cls, owner)
+    )
+
+
+def _is_a(program: Program, cls: str, base: str) -> bool:
+    cell = program.cells.get(cls)
+    return cls == base or (cell is not None and any(_is_a(program, b, base) for b in cell.bases))
 
 
 def _settled(function: FunctionDef, wanted: dict[tuple[str, str, str], Literal], read: frozenset[str]) -> FunctionDef:

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from ms_port.ir.flags import Flag, Place
 from ms_port.ir.program import CellDef, FunctionDef, Program
-from ms_port.ir.tree import literal, names_read, names_stored
+from ms_port.ir.tree import literal, names_read, names_stored, nid
 from ms_port.ir.tree import statement as parse_statement
-from ms_port.ir.values import Literal, ObjectValue, Value
+from ms_port.ir.values import Literal, ModuleValue, ObjectValue, Value
 from ms_port.passes.cell_names import rename_reserved
 from ms_port.passes.lowering.arguments import ABSENT
 from ms_port.passes.rewrite import all_functions, map_functions
@@ -118,9 +118,21 @@ def _unset_attributes(program: Program) -> Iterator[Flag]:
                         and isinstance(node.value, ast.Name)
                         and node.value.id == "self"
                         and node.attr not in known
+                        and not _every_reader_has(program, method, node)
                     ):
                         known.add(node.attr)
                         yield _unset(cell, method, node)
+
+
+def _every_reader_has(program: Program, method: FunctionDef, node: ast.Attribute) -> bool:
+    """Whether each class on whose instances a shared method read the attribute has it."""
+    readers = {v.cls for v in method.facts.values.get(nid(node.value), ()) if isinstance(v, ModuleValue)}
+    cells = [program.cells[name] for name in readers if name in program.cells]
+    return (
+        bool(readers)
+        and len(cells) == len(readers)
+        and all(node.attr in _known_names(program, cell, set()) for cell in cells)
+    )
 
 
 def _unset(cell: CellDef, method: FunctionDef, node: ast.Attribute) -> Flag:

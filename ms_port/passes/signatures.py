@@ -59,9 +59,7 @@ def _removable(program: Program) -> dict[str, set[str]]:
     """Function -> parameters that neither it nor any function called at the same place reads."""
     functions = {f.key: f for f in all_functions(program)}
     keep = _fixed(program, functions)
-    unused = {
-        key: set(parameters(f)) - names_read(f.body) if key not in keep else set() for key, f in functions.items()
-    }
+    unused = {key: set(parameters(f)) - _read_at_entry(f) if key not in keep else set() for key, f in functions.items()}
     groups = _groups(program, functions)
     changed = True
     while changed:
@@ -74,6 +72,17 @@ def _removable(program: Program) -> dict[str, set[str]]:
                     unused[key] &= names
                     changed = True
     return unused
+
+
+def _read_at_entry(function: FunctionDef) -> set[str]:
+    """Names whose value at the function's start can be read: not those that a plain assignment binds before."""
+    read: set[str] = set()
+    bound: set[str] = set()
+    for statement in function.body:
+        read |= names_read([statement]) - bound
+        if isinstance(statement, ast.Assign):
+            bound |= {t.id for t in statement.targets if isinstance(t, ast.Name)} - read
+    return read
 
 
 def _positions(function: FunctionDef, names: set[str]) -> set[tuple[int, str]]:

@@ -301,6 +301,8 @@ def _changed(
             and calls <= claimed
         ):
             continue  # a flat function stands for the whole call, decorator included
+        if not _leads_to(wrapper, inner.function):
+            continue  # the same decorator around another method, which calls this one
         method = _within(wrapper, inner)
         if method is None:
             if any(v is inner.function for v in wrapper.closure.values()):
@@ -310,6 +312,33 @@ def _changed(
         elif not _same_arguments(wrapper, method, inner):
             return "changes its arguments"
     return None
+
+
+def _leads_to(wrapper: Activation, method: types.FunctionType | None) -> bool:
+    """Whether a run of a decorator's wrapper is one around the method, told by the functions that its closure holds."""
+    pending = [v for v in wrapper.closure.values() if isinstance(v, types.FunctionType)]
+    if not pending:
+        return True
+    seen: set[int] = set()
+    while pending:
+        function = pending.pop()
+        if function is method:
+            return True
+        if id(function) in seen:
+            continue
+        seen.add(id(function))
+        held = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
+        held.append(getattr(function, "__wrapped__", None))
+        pending.extend(v for v in held if isinstance(v, types.FunctionType))
+    return False
+
+
+def _is_filled(cell: types.CellType) -> bool:
+    try:
+        _ = cell.cell_contents
+    except ValueError:
+        return False
+    return True
 
 
 def _within(wrapper: Activation, inner: FunctionRecord) -> Activation | None:

@@ -235,6 +235,6 @@ def noisy_weights(weights: LazyTensors, kinds: Mapping[str, str], seed: int) -> 
         tensor = weights[name]
         if tensor.dtype in (torch.float32, torch.float64):
             array = perturb(name, tensor.numpy(), kinds.get(name, "fixed"), seed)
-            tensor = torch.from_numpy(np.ascontiguousarray(array))
+            tensor = torch.from_numpy(np.ascontiguousarray(array).reshape(array.shape))  # it makes a vector of a scalar
         result[name] = tensor
     return result

@@ -94,6 +94,23 @@ def bert() -> nn.Module:
     return transformers.BertModel(settings)
 
 
+def llama() -> nn.Module:
+    transformers = pytest.importorskip("transformers")
+    settings = transformers.LlamaConfig(
+        vocab_size=50, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+        intermediate_size=64, max_position_embeddings=32, attn_implementation="eager",
+    )  # fmt: skip
+    return transformers.LlamaModel(settings)
+
+
+def t5() -> nn.Module:
+    transformers = pytest.importorskip("transformers")
+    settings = transformers.T5Config(
+        vocab_size=50, d_model=32, d_kv=8, d_ff=64, num_layers=1, num_heads=4, dropout_rate=0.0
+    )
+    return transformers.T5Model(settings)
+
+
 def resnet() -> nn.Module:
     torchvision = pytest.importorskip("torchvision")
     return torchvision.models.ResNet(torchvision.models.resnet.Bottleneck, [1, 1, 1, 1], num_classes=5)
@@ -112,6 +129,8 @@ CASES = {
     "discriminator": (discriminator, (random(4, 3, 32, 32),)),
     "encoder": (Encoded, (random(2, 12, 16), mask)),
     "bert": (bert, (ids, mask)),
+    "llama": (llama, (ids, mask)),
+    "t5": (t5, (ids, mask, ids)),
     "resnet": (resnet, (random(8, 3, 64, 64),)),
 }
 

@@ -196,6 +196,7 @@ def _assemble(work: Work, factory: FunctionDef, inits: dict[str, FunctionDef]) -
         op_functions=frozenset(work.op_functions),
         stubs=tuple(work.stubs.values()),
         loaded_buffers=frozenset(_loaded(work)),
+        layer_bases=dict(work.layer_bases),
         claimed=frozenset(work.claimed),
         decided=(*program.decided, *sorted(work.decided, key=str)),
     )

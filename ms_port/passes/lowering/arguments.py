@@ -19,9 +19,12 @@ ABSENT = "__absent__"
 
 
 def torch_arguments(
-    scope: Scope, node: ast.Call, facts: Sequence[CallFact], api: str
+    scope: Scope, node: ast.Call, facts: Sequence[CallFact], api: str, *, absent: bool = False
 ) -> tuple[tuple[Argument, ...], tuple[tuple[str, Argument], ...]]:
-    """The arguments of a call of a torch API, lowered, with their values a run."""
+    """The arguments of a call of a torch API, lowered, with their values a run.
+
+    With ``absent`` what can't stand in the port becomes ``ABSENT``: a row that leaves it out doesn't mind.
+    """
     args: list[Argument] = []
     starred = False
     for index, arg in enumerate(node.args):
@@ -30,13 +33,13 @@ def torch_arguments(
             args.append(Argument(ast.Starred(lower(scope, arg.value), ast.Load()), scope.values(arg.value)))
         else:
             values = scope.values(arg) if starred else tuple(f.args[index] for f in facts)
-            args.append(Argument(torch_argument(scope, arg, values), values))
+            args.append(Argument(torch_argument(scope, arg, values, absent), values))
     keywords: list[tuple[str, Argument]] = []
     named = {k.arg for k in node.keywords}
     for keyword in node.keywords:
         if keyword.arg is not None:
             values = tuple(dict(f.kwargs).get(keyword.arg, Literal(None)) for f in facts)
-            keywords.append((keyword.arg, Argument(torch_argument(scope, keyword.value, values), values)))
+            keywords.append((keyword.arg, Argument(torch_argument(scope, keyword.value, values, absent), values)))
             continue
         for key in _own_keys(scope, keyword.value, _all_keys(facts, named)):
             named.add(key)
@@ -44,7 +47,13 @@ def torch_arguments(
             if any(key not in dict(f.kwargs) for f in facts):
                 default = _signature_default(scope, node, api, key)
             values = tuple(dict(f.kwargs).get(key, default or Literal(None)) for f in facts)
-            keywords.append((key, Argument(_unpacked(scope, keyword.value, key, values, default), values)))
+            try:
+                made = _unpacked(scope, keyword.value, key, values, default)
+            except Untranslatable as error:
+                if not absent:
+                    raise
+                made = _absent(error)
+            keywords.append((key, Argument(made, values)))
     return tuple(args), tuple(keywords)
 
 
@@ -79,16 +88,24 @@ def _signature_default(scope: Scope, node: ast.Call, api: str, key: str) -> Lite
     raise Untranslatable(node, f"`{key}` is given in some runs only, and its default is not known")
 
 
-def torch_argument(scope: Scope, node: ast.expr, values: Sequence[Value]) -> ast.expr:
+def torch_argument(scope: Scope, node: ast.expr, values: Sequence[Value], absent: bool = False) -> ast.expr:
     """One argument; a device is nothing in the port."""
     if values and all(isinstance(v, ObjectValue) and v.kind in ("device", "generator") for v in values):
         return literal(None)
+    if scope.host and isinstance(node, ast.GeneratorExp):
+        listed = ast.ListComp(node.elt, node.generators)  # MindSpore's containers take no generator
+        node = ast.copy_location(listed, node)
     try:
         return lower(scope, node)
-    except Untranslatable:
-        if same(values) and not isinstance(values[0], TensorValue | ObjectValue | ModuleValue):
-            return of_value(scope, node, values[0])
-        raise
+    except Untranslatable as error:
+        try:
+            if same(values) and not isinstance(values[0], TensorValue | ObjectValue | ModuleValue):
+                return of_value(scope, node, values[0])
+            raise
+        except Untranslatable:
+            if absent:
+                return _absent(error)
+            raise
 
 
 def _own_keys(scope: Scope, container: ast.expr, keys: Sequence[str]) -> list[str]:
@@ -118,6 +135,8 @@ def _unpacked(
         return ast.Name(key, ast.Load())
     if default is not None:
         raise Untranslatable(container, f"`{key}` is given in some runs only")
+    if isinstance(container, ast.Name) and (entry := scope.displays.get(container.id, {}).get(key)) is not None:
+        return lower(scope, entry)
     return ast.Subscript(lower(scope, container), literal(key), ast.Load())
 
 

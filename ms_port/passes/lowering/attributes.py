@@ -293,7 +293,8 @@ def _config_attribute(scope: Scope, node: ast.Attribute, base: ObjectValue, valu
     try:
         owner = scope_lower(scope, node.value)
     except Untranslatable:
-        if constant is None:
+        changing = base.cls in scope.work.graph_made and not isinstance(constant, ast.Constant)
+        if constant is None or changing:
             raise
         return constant
     if not values or not (isinstance(values[0], Literal) or (scope.host and all(map(is_field, values)))):

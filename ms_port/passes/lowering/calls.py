@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from ms_port.ir.program import CallFact, CellDef, Stub
-from ms_port.ir.tree import copy, expression
+from ms_port.ir.program import CallFact, CellDef, FunctionDef, Stub
+from ms_port.ir.tree import copy, expression, literal
 from ms_port.ir.values import (
     ClassValue,
+    DictValue,
     FunctionValue,
     ModuleValue,
     ObjectValue,
@@ -18,11 +19,12 @@ from ms_port.ir.values import (
     holds_tensor,
 )
 from ms_port.opmap import Argument, Call, NoLowering
-from ms_port.passes.lowering.arguments import torch_arguments, user_arguments
+from ms_port.passes.lowering.arguments import ABSENT, torch_arguments, user_arguments
 from ms_port.passes.lowering.attributes import output_fields
 from ms_port.passes.lowering.base_layers import is_batch_norm_of_base
 from ms_port.passes.lowering.builtin_calls import lower_builtin
 from ms_port.passes.lowering.config_objects import copied, make_config, replaced_config
+from ms_port.passes.lowering.configs import read_fields
 from ms_port.passes.lowering.constructing import accept, construct, construct_cell, is_variable, make_partial
 from ms_port.passes.lowering.expanding import expand_call
 from ms_port.passes.lowering.expressions import lower
@@ -275,14 +277,22 @@ def _is_plumbing(scope: Scope, key: str) -> bool:
     program = scope.work.program
     children = {attribute for module in program.modules.values() for attribute, _ in module.children}
     needed = children | {p.rpartition(".")[2] for p in program.parameters} | scope.work.graph_reads
-    own = {
+    added = {name for names in function.facts.effects.values() for name in names}
+    callers = [f for f in scope.work.all_functions.values() if f.name == "__init__" and _enters(f, key)]
+    return all(not (added - _own_attributes(caller)) & needed for caller in callers)
+
+
+def _enters(function: FunctionDef, key: str) -> bool:
+    return any(fact.entered == key for facts in function.facts.calls.values() for fact in facts)
+
+
+def _own_attributes(function: FunctionDef) -> set[str]:
+    return {
         n.attr
-        for statement in scope.function.body
+        for statement in function.body
         for n in ast.walk(statement)
         if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)
     }
-    added = {name for names in function.facts.effects.values() for name in names}
-    return not (added - own) & needed
 
 
 def _super_init(scope: Scope, node: ast.Call, facts: Sequence[CallFact], func: ast.expr) -> ast.expr:
@@ -299,6 +309,8 @@ def _super_init(scope: Scope, node: ast.Call, facts: Sequence[CallFact], func: a
     made = scope.use(lowering)
     if not isinstance(made, ast.Call):
         raise Untranslatable(node, f"{bases[0]} is no plain cell")
+    if owner is not None:
+        scope.work.layer_bases[owner.key] = ast.unparse(made.func)
     return ast.Call(func, made.args, made.keywords)
 
 
@@ -383,14 +395,18 @@ def _is_made_by_kept_call(scope: Scope, node: ast.Call) -> bool:
 
 
 def _library_row(scope: Scope, node: ast.Call, facts: Sequence[CallFact], api: str) -> ast.expr:
-    """A library's function by its row: the torch calls that it made stand in the row's form."""
-    args, keywords = torch_arguments(scope, node, facts, api)
+    """A function or class of a library that a row names as a whole; what the row leaves out need not be there."""
+    args, keywords = torch_arguments(scope, node, facts, api, absent=True)
+    call = Call(api, args, keywords, result=tuple(f.result for f in facts))
     try:
-        made = accept(scope, node, scope.work.opmap.lower(Call(api, args, keywords)), api)
+        made = accept(scope, node, scope.work.opmap.lower(call), api)
     except NoLowering as error:
         raise Untranslatable(node, str(error)) from error
-    for fact in facts:
-        scope.work.claimed |= set(fact.torch_calls)
+    for part in ast.walk(made):
+        if isinstance(part, ast.Name) and part.id == ABSENT:
+            raise Untranslatable(node, getattr(part, "reason", "an argument is not there"))
+    read_fields(scope, node, made, [*args, *(argument for _, argument in keywords)])
+    scope.work.claimed |= {index for f in facts for index in f.torch_calls}
     return made
 
 
@@ -448,8 +464,30 @@ def _output_tuple(scope: Scope, node: ast.Call, facts: Sequence[CallFact], resul
     kept = output_fields(result)
     given: dict[str, ast.expr] = {name: arg for (name, _), arg in zip(result.fields, node.args, strict=False)}
     given.update({k.arg: k.value for k in node.keywords if k.arg is not None})
-    if any(k.arg is None for k in node.keywords) or any(name not in given for name in kept):
+    unpacked = {name: part for k in node.keywords if k.arg is None for name, part in _entries(scope, k.value).items()}
+    if any(name not in given and name not in unpacked for name in kept):
         raise Untranslatable(node, f"{result.cls} is not given its fields by name")
     if any(output_fields(f.result) != kept for f in facts if isinstance(f.result, ObjectValue)):
         raise Untranslatable(node, f"{result.cls} does not always hold the same fields")
-    return ast.Tuple([lower(scope, given[name]) for name in kept], ast.Load())
+    parts = [lower(scope, given[name]) if name in given else unpacked[name] for name in kept]
+    return ast.Tuple(parts, ast.Load())
+
+
+def _entries(scope: Scope, container: ast.expr) -> dict[str, ast.expr]:
+    """The entries of a ``**container`` that hold tensors: of an output object, a tuple here, or of a dict."""
+    values = scope.values(container)
+    if not values or not isinstance(container, ast.Name):
+        return {}
+    match values[0]:
+        case ObjectValue(kind="output"):
+            names = output_fields(values[0])
+            if any(not isinstance(v, ObjectValue) or output_fields(v) != names for v in values):
+                return {}
+            keys: list[object] = list(range(len(names)))
+        case DictValue(items=pairs):
+            names = [str(key) for key, item in pairs if holds_tensor(item)]
+            keys = list(names)
+        case _:
+            return {}
+    whole = lower(scope, container)
+    return {name: ast.Subscript(whole, literal(key), ast.Load()) for name, key in zip(names, keys, strict=True)}

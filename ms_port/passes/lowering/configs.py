@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 
 from ms_port.ir.flags import Place
 from ms_port.ir.program import EMPTY_FACTS, FunctionDef, ModuleInstance
@@ -20,7 +21,7 @@ from ms_port.ir.values import (
     Value,
 )
 from ms_port.opmap import Argument, Call, NoLowering
-from ms_port.passes.lowering.scope import Untranslatable, Work, mark_functions
+from ms_port.passes.lowering.scope import Scope, Untranslatable, Work, mark_functions
 
 
 def argument_value(work: Work, value: Value) -> ast.expr:
@@ -87,6 +88,22 @@ def is_field(value: Value) -> bool:
         case ObjectValue(kind=kind):
             return kind == "config"
     return isinstance(value, Literal | ClassValue | FunctionValue | PartialValue)
+
+
+def read_fields(scope: Scope, node: ast.AST, made: ast.expr, arguments: Sequence[Argument]) -> None:
+    """Note the fields of configurations that the expression of a row reads. Raises Untranslatable for unknown ones."""
+    owners = {
+        ast.dump(a.expression): a.values[0]
+        for a in arguments
+        if a.values and isinstance(a.values[0], ObjectValue) and a.values[0].kind == "config"
+    }
+    for part in ast.walk(made):
+        if isinstance(part, ast.Attribute) and (owner := owners.get(ast.dump(part.value))) is not None:
+            found = dict(owner.fields).get(part.attr)
+            if not isinstance(found, Literal):
+                raise Untranslatable(node, f"the configuration has no plain field `{part.attr}`")
+            scope.work.config_fields[owner.cls][part.attr] = found
+            part.of_config = owner.cls  # type: ignore[attr-defined]
 
 
 def _class_value(work: Work, name: str, pairs: tuple[tuple[str, Value], ...]) -> ast.expr:

@@ -14,7 +14,7 @@ from ms_port.ir.flags import Flag, Place
 from ms_port.ir.program import EMPTY_FACTS, FunctionDef, ModuleInstance, Program, Stub
 from ms_port.ir.tree import copy, expression, literal
 from ms_port.ir.values import ClassValue, FunctionValue, Literal, ModuleValue, PartialValue
-from ms_port.opmap import NoLowering
+from ms_port.opmap import NoLowering, Row
 from ms_port.passes.cell_names import CELL_NAMES
 from ms_port.passes.lowering.base_layers import layer_base
 from ms_port.passes.lowering.configs import argument_value, given_arguments
@@ -281,7 +281,7 @@ def _ties(work: Work) -> list[ast.stmt]:
 def parameter_path(work: Work, path: str, skip: int, context: ast.expr_context) -> ast.expr:
     """``self.a[0].weight`` for ``a.0.weight``, the last name in MindSpore's words; ``skip`` parts lead to self."""
     owner, _, name = path.rpartition(".")
-    row = work.opmap.row(work.program.modules[owner].cls) if owner in work.program.modules else None
+    row = _layer_row(work, work.program.modules[owner].cls) if owner in work.program.modules else None
     renamed = None
     if row is not None:
         with suppress(KeyError):
@@ -293,6 +293,15 @@ def parameter_path(work: Work, path: str, skip: int, context: ast.expr_context) 
         else:
             made = ast.Attribute(made, part, ast.Load())
     return ast.Attribute(made, renamed or name, context)
+
+
+def _layer_row(work: Work, cls: str) -> Row | None:
+    """The row of a layer class, or of the torch layer that a person's class derives from."""
+    cell = work.program.cells.get(cls)
+    if cell is None:
+        return work.opmap.row(cls)
+    rows = (_layer_row(work, base) for base in cell.bases if base != "torch.nn.Module")
+    return next((row for row in rows if row is not None), None)
 
 
 def _instance_body(work: Work, module: ModuleInstance) -> dict[str, ast.stmt]:

@@ -118,12 +118,11 @@ def _register_buffer(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) ->
             [],
         )
     base, name = lower(scope, node.func.value), lower(scope, given["name"])
-    names = {v.value for v in scope.values(given["name"]) if isinstance(v, Literal)} | {
-        getattr(given["name"], "value", None)
-    }
+    named = [f.args[0] if f.args else dict(f.kwargs).get("name") for f in facts]
+    names = {v.value for v in named if isinstance(v, Literal)}
     saved = "persistent" not in given or scope.constant(given["persistent"]) is None
     saved = saved or ast.unparse(given["persistent"]) == "True"
-    return register(scope, base, name, given["tensor"], saved, {str(n) for n in names if n is not None})
+    return register(scope, base, name, given["tensor"], saved, {str(n) for n in names})
 
 
 def register(scope: Scope, base: ast.expr, name: ast.expr, tensor: ast.expr, saved: bool, names: set[str]) -> ast.expr:

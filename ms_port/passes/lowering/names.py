@@ -66,8 +66,8 @@ def lower_name(scope: Scope, node: ast.Name) -> ast.expr:
     if node.id == scope.varkw:
         raise Untranslatable(node, f"`{node.id}` as a dict: the port has its entries as parameters")
     if node.id in scope.locals or node.id in scope.expanded:
-        if values and is_foreign(scope, values[0]):
-            raise Untranslatable(node, f"`{node.id}` holds {values[0]}, which the port does not have")
+        if (foreign := next((v for v in values if is_foreign(scope, v)), None)) is not None:
+            raise Untranslatable(node, f"`{node.id}` holds {foreign}, which the port does not have")
         return copy(node)
     return _global(scope, node, values)
 
@@ -134,7 +134,7 @@ def is_foreign(scope: Scope, value: Value) -> bool:
     """Whether a local that holds the value can't exist in the output."""
     match value:
         case ObjectValue(kind="config"):
-            return not scope.host and value.cls in scope.work.program.cells
+            return not scope.host and (value.cls in scope.work.program.cells or value.cls in scope.work.graph_made)
         case ObjectValue(kind="output") | ObjectValue(cls="numpy.ndarray"):
             return False
         case ObjectValue():
@@ -218,6 +218,8 @@ def _function(scope: Scope, node: ast.AST, value: FunctionValue) -> ast.expr:
             raise Untranslatable(node, str(error)) from error
         work.op_functions |= lowering.functions
         return mark_functions(lowering.expression, lowering.functions)
+    if value.owner is None and work.opmap.row(value.name.replace(":", ".")) is not None:
+        raise Untranslatable(node, f"{value.name} is written out where it is called")
     if value.owner is None and value.name in work.program.functions:
         work.need(value.name)
         name = ast.Name(work.program.functions[value.name].name, ast.Load())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ms_port.ir.flags import Flag, Severity
 from ms_port.ir.program import CallFact, Choice, Drop, FunctionDef, Program, SourceLoc, Stub
 from ms_port.ir.tree import is_self_attribute, literal, nid
-from ms_port.ir.values import DType, Literal, TensorValue, Value
+from ms_port.ir.values import ClassValue, DType, Literal, ObjectValue, TensorValue, Value
 from ms_port.opmap import Lowering, OpMap
 
 if TYPE_CHECKING:
@@ -76,10 +76,22 @@ class Work:
     graph_reads: set[str] = field(default_factory=set)
     """Attributes of ``self`` that some graph function reads."""
 
+    layer_bases: dict[str, str] = field(default_factory=dict)
+    """Class that derives from a layer -> the MindSpore class whose constructor it calls."""
+    graph_made: set[str] = field(default_factory=set)
+    """Classes of plain objects that forward itself makes (a cache): state of one call, no configuration."""
+
     def __post_init__(self) -> None:
         self.all_functions.update(self.program.functions)
         for cell in self.program.cells.values():
             self.all_functions.update((m.key, m) for m in cell.methods)
+        self.graph_made.update(
+            fact.result.cls
+            for function in self.all_functions.values()
+            for facts in function.facts.calls.values()
+            for fact in facts
+            if fact.mode != "init" and isinstance(fact.callee, ClassValue) and isinstance(fact.result, ObjectValue)
+        )
         self.graph_reads.update(
             node.attr
             for function in self.all_functions.values()
@@ -181,6 +193,8 @@ class Scope:
         """Functions defined inside this one."""
         self.narrowed: dict[str, tuple[str, ...]] = {}
         """Name -> the classes that it can hold inside an ``isinstance`` branch made here."""
+        self.displays: dict[str, dict[str, ast.expr]] = {}
+        """Name -> the entries, as the source writes them, of a dict that is only handed on as ``**name``."""
         self.strict = False
         """In an arm that never ran: nothing may be dropped or replaced, the arm goes as a whole."""
         self.detaching = False

@@ -11,15 +11,18 @@ from ms_port.ir.tree import copy, is_self_attribute, names_stored, nid
 from ms_port.ir.tree import statement as parse_statement
 from ms_port.ir.values import ClassValue, FunctionValue, Literal, ModuleValue, ObjectValue, TensorValue, holds_tensor
 from ms_port.passes.decided import choices
+from ms_port.passes.lowering.attributes import output_fields
 from ms_port.passes.lowering.base_layers import layer_base
 from ms_port.passes.lowering.container_statements import changes_tensors, container_statement, deletion, rebinding
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.held import held_statements
 from ms_port.passes.lowering.host_writes import host_write
+from ms_port.passes.lowering.keyword_display import keyword_display
 from ms_port.passes.lowering.mask_writes import mask_write
 from ms_port.passes.lowering.names import of_class
 from ms_port.passes.lowering.scope import DifferentNames, Scope, Untranslatable, truth
 from ms_port.passes.lowering.state_writes import state_write
+from ms_port.passes.lowering.ties import left_out, tie_statements
 
 
 def lower_block(scope: Scope, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
@@ -103,7 +106,7 @@ def _instead(scope: Scope, statement: ast.stmt, error: Untranslatable) -> list[a
         tensors = value is not None and any(holds_tensor(v) for v in scope.values(value))
         if not scope.host and changes_tensors(scope, statement):
             raise error
-        if not tensors and not _stores_beyond_names(statement):
+        if not tensors and (not _stores_beyond_names(statement) or _changes_what_is_missing(scope, statement)):
             scope.poison(names_stored(statement), error.reason)
             scope.drop(statement, error.reason)
             return []
@@ -158,6 +161,27 @@ def _stores_beyond_names(statement: ast.stmt) -> bool:
     )
 
 
+def _changes_what_is_missing(scope: Scope, statement: ast.stmt) -> bool:
+    """Whether a plain value is only put into objects that the port does not have: ``cache.is_updated[i] = True``."""
+    if not isinstance(statement, ast.Assign):
+        return False
+    for target in statement.targets:
+        if not isinstance(target, ast.Attribute | ast.Subscript):
+            return False
+        root: ast.expr = target
+        while isinstance(root, ast.Attribute | ast.Subscript):
+            root = root.value
+        held = scope.values(root)
+        if not held or not all(isinstance(v, ObjectValue) and v.kind != "output" for v in held):
+            return False
+        try:
+            lower(scope, target.value)
+        except Untranslatable:
+            continue
+        return False
+    return True
+
+
 def _split(statement: ast.stmt) -> list[ast.stmt] | None:
     """``a, b = x, y`` as two assignments, where neither reads what the other binds."""
     match statement:
@@ -193,15 +217,26 @@ def _assign(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
     values = scope.values(statement.value)
     if any(isinstance(v, ObjectValue) and v.kind == "config" for v in values) and not scope.host:
         raise Untranslatable(statement, "a configuration object in the graph")
-    if (buffer := _buffer(scope, statement)) is not None:
-        return [buffer]
+    target = statement.targets[0]
+    if isinstance(target, ast.Attribute):
+        named = (target.value, ast.Constant(target.attr), statement.value)
+        if (buffer := _buffer(scope, *named, {target.attr})) is not None:
+            return [buffer]
+    if not scope.host and (rebuilt := _output_field(scope, statement)) is not None:
+        return [rebuilt]
+    if not scope.host and (entries := keyword_display(scope, statement)) is not None:
+        return entries
     value = _detached(scope, statement.value, _stored_value(scope, statement))
     if (entered := _child_of_sequential(scope, statement, value)) is not None:
         return [entered]
     for target in statement.targets:
         for name in names_stored(target):
             scope.poisoned.pop(name, None)
-    return [ast.Assign([lower(scope, t) for t in statement.targets], value)]
+    targets = [lower(scope, t) for t in statement.targets]
+    if not scope.host and len(targets) == 1 and ast.unparse(targets[0]) == ast.unparse(value):
+        scope.drop(statement, "binds the names to what they hold")  # `k, v = cache.update(k, v)`, `x = x.to(device)`
+        return []
+    return [ast.Assign(targets, value)]
 
 
 def _child_of_sequential(scope: Scope, statement: ast.Assign, value: ast.expr) -> ast.stmt | None:
@@ -225,19 +260,49 @@ def _chooses_forward(scope: Scope, statement: ast.Assign) -> bool:
     return ast.unparse(statement.targets[0]) == "self.forward" and len(functions) == 1 and methods == {"forward"}
 
 
-def _buffer(scope: Scope, statement: ast.Assign) -> ast.stmt | None:
-    """``self.x = nn.Buffer(t)`` -> ``self.register_buffer("x", ...)``."""
-    target, value = statement.targets[0], statement.value
+def _output_field(scope: Scope, statement: ast.Assign) -> ast.stmt | None:
+    """``out.pooled = x`` of an output object, a tuple in the port -> ``out = (out[0], x)``."""
+    target = statement.targets[0]
+    if len(statement.targets) != 1 or not isinstance(target, ast.Attribute):
+        return None
+    bases = scope.values(target.value)
+    if not bases or not all(isinstance(b, ObjectValue) and b.kind == "output" for b in bases):
+        return None
+    fields = {tuple(output_fields(b)) for b in bases if isinstance(b, ObjectValue)}
+    names = fields.pop()
+    if fields or target.attr not in names or not isinstance(target.value, ast.Name):
+        raise Untranslatable(statement, f"`{ast.unparse(target)}` is no field that the port's tuple has")
+    whole = target.value.id
+    items: list[ast.expr] = [
+        lower(scope, statement.value)
+        if name == target.attr
+        else ast.Subscript(ast.Name(whole, ast.Load()), ast.Constant(i), ast.Load())
+        for i, name in enumerate(names)
+    ]
+    return ast.Assign([ast.Name(whole, ast.Store())], ast.Tuple(items, ast.Load()))
+
+
+def _buffer(scope: Scope, owner: ast.expr, name: ast.expr, value: ast.expr, names: set[str]) -> ast.stmt | None:
+    """``self.x = nn.Buffer(t)`` or ``setattr(self, "x", nn.Buffer(t))`` -> ``self.register_buffer("x", ...)``."""
     facts = scope.calls(value) if isinstance(value, ast.Call) else ()
-    if not facts or getattr(facts[0].callee, "name", "") != "torch.nn.Buffer" or not isinstance(target, ast.Attribute):
+    if not facts or getattr(facts[0].callee, "name", "") != "torch.nn.Buffer":
         return None
     from ms_port.passes.lowering.module_methods import register
 
     assert isinstance(value, ast.Call)
     given = dict(zip(("data", "persistent"), value.args, strict=False)) | {k.arg: k.value for k in value.keywords}
     saved = "persistent" not in given or ast.unparse(given["persistent"]) == "True"
-    made = register(scope, lower(scope, target.value), ast.Constant(target.attr), given["data"], saved, {target.attr})
+    made = register(scope, lower(scope, owner), lower(scope, name), given["data"], saved, names)
     return _as_assignment(made)
+
+
+def _set_buffer(scope: Scope, statement: ast.Expr) -> ast.stmt | None:
+    """``setattr(self, name, nn.Buffer(t))``."""
+    match statement.value:
+        case ast.Call(func=ast.Name(id="setattr"), args=[owner, name, value]) as call:
+            names = {str(f.args[1].value) for f in scope.calls(call) if isinstance(f.args[1], Literal)}
+            return _buffer(scope, owner, name, value, names)
+    return None
 
 
 def _stored_value(scope: Scope, statement: ast.Assign) -> ast.expr:
@@ -305,6 +370,9 @@ def _expression(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
     assert isinstance(statement, ast.Expr)
     if isinstance(statement.value, ast.Constant):
         return []
+    if scope.host and left_out(scope, statement):
+        scope.drop(statement, "has no effect in the port")
+        return tie_statements(scope)
     if scope.host and _contributes_nothing(scope, statement):
         scope.drop(statement, "adds nothing to the module")
         return []
@@ -312,6 +380,8 @@ def _expression(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
         return []
     if scope.host and (written := host_write(scope, statement)) is not None:
         return written
+    if scope.host and (buffer := _set_buffer(scope, statement)) is not None:
+        return [buffer]
     lowered = lower(scope, statement.value)
     if scope.host and (filled := _filled_container(scope, statement.value, lowered)) is not None:
         return filled
@@ -417,7 +487,9 @@ def _if(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
     verdict = truth(scope.values(statement.test))
     if verdict is None and scope.host and not scope.ran(statement.test):
         verdict = None
-    if verdict is None or not scope.host:
+    if not scope.host:
+        return _if_in_graph(scope, statement)
+    if verdict is None:
         test = lower(scope, statement.test)
         body, orelse = lower_block(scope, statement.body), lower_block(scope, statement.orelse)
         return _made_if(test, body, orelse)
@@ -435,6 +507,36 @@ def _if(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
         return lower_block(scope, taken)
     kept = lower_block(scope, taken)
     return _made_if(test, kept, unused) if verdict else _made_if(test, unused, kept)
+
+
+def _if_in_graph(scope: Scope, statement: ast.If) -> list[ast.stmt]:
+    """Where nothing is left of the arms (they filled a cache, say) the test need not be there."""
+    test: ast.expr | Untranslatable
+    try:
+        test = lower(scope, statement.test)
+    except Untranslatable as error:
+        test = error
+    body, orelse = lower_block(scope, statement.body), lower_block(scope, statement.orelse)
+    if isinstance(test, Untranslatable):
+        if not _binds_plain_values(scope, statement, [*body, *orelse]):
+            raise test
+        scope.poison([n for s in [*body, *orelse] for n in names_stored(s)], test.reason)
+        scope.drop(statement.test, test.reason)
+        return []
+    return _made_if(test, body, orelse)
+
+
+def _binds_plain_values(scope: Scope, source: ast.If, kept: Sequence[ast.stmt]) -> bool:
+    """Whether all that is left of the arms binds names to what is no tensor."""
+    simple = all(
+        isinstance(n, ast.Assign) and all(isinstance(t, ast.Name) for t in n.targets)
+        for statement in kept
+        for n in ast.walk(statement)
+        if isinstance(n, ast.stmt) and not isinstance(n, ast.If)
+    )
+    names = {n for statement in kept for n in names_stored(statement)}
+    bound = [n.value for n in ast.walk(source) if isinstance(n, ast.Assign) and names & set(names_stored(n))]
+    return simple and not any(holds_tensor(v) for value in bound for v in scope.values(value))
 
 
 def _made_if(test: ast.expr, body: list[ast.stmt], orelse: list[ast.stmt]) -> list[ast.stmt]:

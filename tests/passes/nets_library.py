@@ -1,0 +1,204 @@
+"""Habits of model libraries: caches, keyword dicts, output classes, shared mixins. ``CASES``: name -> (factory, inputs)."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from dataclasses import dataclass
+from typing import Optional
+
+import torch
+from torch import Tensor, nn
+
+
+def image(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(3))
+
+
+class Store:
+    """State of one call: keys by layer."""
+
+    def __init__(self) -> None:
+        self.layers = {}
+        self.filled = {}
+
+    def length(self, index: int) -> int:
+        return self.layers[index].shape[1] if index in self.layers else 0
+
+
+class Attention(nn.Module):
+    """Asks a store about itself and marks it; the encoder's gets none."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__()
+        self.index = index
+        self.key, self.query = nn.Linear(6, 6), nn.Linear(6, 6)
+
+    def forward(self, x: Tensor, store: Optional[Store] = None, mask: Optional[Tensor] = None) -> Tensor:
+        past = store.length(self.index) if store is not None else 0
+        seen = False
+        if isinstance(store, Store):
+            seen = store.filled.get(self.index)
+        if store is not None and not seen:
+            store.filled[self.index] = True
+        scores = self.query(x) @ self.key(x).transpose(1, 2)
+        if mask is not None:
+            scores = scores + mask
+        return x + scores.softmax(-1) @ x * (1 + past)
+
+
+class WithStore(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.ModuleList(Attention(i) for i in range(2))
+        self.second = nn.ModuleList(Attention(i) for i in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for block in self.first:
+            x = block(x)
+        store = Store()
+        settings = {"store": store, "mask": None}
+        for block in self.second:
+            x = block(x, **settings)
+        return x
+
+
+@dataclass
+class Settings:
+    width: int = 6
+    causal: bool = False
+
+
+class Side(nn.Module):
+    def __init__(self, settings: Settings) -> None:
+        super().__init__()
+        self.settings = settings
+        self.linear = nn.Linear(settings.width, settings.width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.linear(x)
+        return y.tril() if self.settings.causal else y
+
+
+class CopiedSettings(nn.Module):
+    """Two parts with copies of one configuration that differ in a field."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__()
+        left = copy.deepcopy(settings)
+        left.causal = False
+        self.left = Side(left)
+        right = copy.deepcopy(settings)
+        right.causal = True
+        self.right = Side(right)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.right(self.left(x))
+
+
+class Bound(nn.Module):
+    """``:=`` in a condition that is always true, and in a value."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(6, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not isinstance(y := self.linear(x), dict):
+            y = y * 2
+        if (size := y.shape[1]) > 1 and x.ndim == 3:
+            y = y / size
+        return (z := y + x) * z
+
+
+@dataclass
+class Output:
+    hidden: Tensor
+    pooled: Optional[Tensor] = None
+    extra: Optional[Tensor] = None
+
+
+def named(method):
+    @functools.wraps(method)
+    def wrapper(self, *args, **kwargs):
+        result = method(self, *args, **kwargs)
+        return result
+
+    return wrapper
+
+
+class Filled(nn.Module):
+    """A field of an output is set afterwards; another output takes all fields of the first; one decorator for both."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.head = nn.Linear(6, 6), nn.Linear(6, 4)
+
+    @named
+    def features(self, x: Tensor) -> Output:
+        out = Output(hidden=self.body(x), pooled=x.mean(1))
+        out.pooled = self.head(out.pooled)
+        return out
+
+    @named
+    def forward(self, x: Tensor) -> tuple:
+        out = self.features(x)
+        return out.hidden, out.pooled
+
+
+class Reader:
+    """A mixin whose method reads what only some of its classes have."""
+
+    def table(self) -> Tensor:
+        return self.embedding.weight
+
+
+class Words(Reader, nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Linear(6, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.table()
+
+
+class Wrapped(Reader, nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = Words()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.words(x) + self.words.table().sum()
+
+
+def scale(x: Tensor, factor: float = 2.0, **kwargs) -> Tensor:
+    return x * factor
+
+
+def shift(x: Tensor, factor: float = 2.0, amount: float = 1.0, **kwargs) -> Tensor:
+    return x * factor + amount
+
+
+class Keywords(nn.Module):
+    """Keywords handed on; one is given in some calls only and nothing reads it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(6, 6)
+
+    def scaled(self, x: Tensor, **kwargs) -> Tensor:
+        return scale(self.linear(x), **kwargs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        given = {"factor": 0.5}
+        return shift(self.scaled(x, unused=True), **given) + self.scaled(x)
+
+
+CASES = {
+    "store": (WithStore, (image(2, 5, 6),)),
+    "copied_settings": (functools.partial(CopiedSettings, Settings()), (image(5, 6),)),
+    "walrus": (Bound, (image(2, 5, 6),)),
+    "output_field": (Filled, (image(2, 5, 6),)),
+    "mixin": (Wrapped, (image(2, 5, 6),)),
+    "keywords": (Keywords, (image(2, 5, 6),)),
+}
