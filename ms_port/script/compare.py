@@ -15,7 +15,11 @@ from pathlib import Path
 _NUMBER = re.compile(
     r"(?<![A-Za-z_0-9])[-+]?(?:\d+\.\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|\d+(?:[eE][-+]?\d+)?|inf|nan)(?![A-Za-z_0-9]*\()"
 )
-_TIMES = re.compile(r"(time|sec|elapsed|/s|it/s|speed|throughput|eta|ms\b|duration|batch/s)", re.I)
+_TIMES = re.compile(
+    r"(?<![a-z])(?:[a-z_]*time|secs?|[a-z_]*seconds?|elapsed|speed|throughput|eta|ms|duration)(?![a-z])|/s(?:ec)?\b",
+    re.I,
+)
+"""Whole words: `beta`, `section` and `params` tell no time."""
 
 
 @dataclass(frozen=True)

@@ -38,5 +38,6 @@ class Draws:
         kept = self._generator("dropout").random(shape) >= p
         return np.asarray(kept / (1 - p) if p < 1 else kept * 0, np.float32)
 
-    def permutation(self, count: int) -> list[int]:
+    def permutation(self, count: int, generator: object = None) -> list[int]:
+        """The same on both sides, whatever the ``generator``."""
         return [int(i) for i in self._generator("order").permutation(count)]

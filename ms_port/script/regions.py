@@ -289,10 +289,7 @@ class Finder:
         kind = self.inference.of(node.func)
         if not (isinstance(kind, tuple) and kind[0] == "func"):
             return False
-        text = ast.unparse(kind[1].node)
-        return ("detach(" in text or ".data" in text or ".item()" in text) and not _computes(
-            kind[1].node, self.inference, set()
-        )
+        return _gives_detached(kind[1].node) and not _computes(kind[1].node, self.inference, set())
 
     def _through(self, node: ast.Call) -> bool:
         """Whether a call may run a model: a module, a function of the project, something unknown on tensors."""
@@ -586,6 +583,36 @@ def _computes(node: ast.AST, inference: Inference, seen: set[ast.AST]) -> bool:
                 return True
             if isinstance(kind, tuple) and kind[0] == "func" and _computes(kind[1].node, inference, seen):
                 return True
+    return False
+
+
+def _gives_detached(node: ast.AST) -> bool:
+    """Whether all that a function gives back is detached. That it looks at ``loss.item()`` on the way cuts nothing."""
+    if isinstance(node, ast.Lambda):
+        return _detached(node.body, "")
+    values = [n.value for n in _own(node) if isinstance(n, ast.Return) and n.value is not None]
+    return bool(values) and all(_detached(value, getattr(node, "name", "")) for value in values)
+
+
+def _detached(value: ast.expr, own: str) -> bool:
+    """Whether no gradient flows through a returned value; ``own`` is the function itself."""
+    match value:
+        case ast.Constant() | ast.Attribute(attr="data"):
+            return True
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            return all(_detached(part, own) for part in parts)
+        case ast.GeneratorExp(elt=part) | ast.ListComp(elt=part):
+            return _detached(part, own)
+        case ast.IfExp(body=one, orelse=other):
+            return _detached(one, own) and _detached(other, own)
+        case ast.Call(func=ast.Name(id=name)) | ast.Call(func=ast.Attribute(attr=name)) if name == own:
+            return True
+        case ast.Call(func=ast.Name(id="tuple" | "list" | "Variable"), args=[part]):
+            return _detached(part, own)
+        case ast.Call(func=ast.Attribute(attr=name)) if name in CUTS:
+            return True
+        case ast.Call(func=ast.Attribute(value=part)):
+            return _detached(part, own)
     return False
 
 

@@ -106,24 +106,11 @@ class Steps:
                     for optimizer, owner in self.s.e.inference.owners.items():
                         if owner == holder:
                             decided.setdefault(optimizer, False)
-        names = {name: None for name, wanted in decided.items() if wanted}
-        kept = [n for n in names if self.s.e.inference.owners.get(n) is None or True]
-        return sorted(
-            kept,
-            key=lambda n: (
-                [
-                    dotted(c.func.value) if isinstance(c.func, ast.Attribute) else ""
-                    for s in order
-                    for c in self._calls(s)
-                ].index(n)
-                if any(
-                    isinstance(c.func, ast.Attribute) and dotted(c.func.value) == n
-                    for s in order
-                    for c in self._calls(s)
-                )
-                else 0
-            ),
-        )
+        order_of_calls = [
+            dotted(c.func.value) for s in order for c in self._calls(s) if isinstance(c.func, ast.Attribute)
+        ]
+        names = [name for name, wanted in decided.items() if wanted]
+        return sorted(names, key=lambda n: order_of_calls.index(n) if n in order_of_calls else 0)
 
     def _calls(self, statement: ast.stmt) -> list[ast.Call]:
         value = getattr(statement, "value", None)

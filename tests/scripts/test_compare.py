@@ -68,4 +68,9 @@ def test_judge() -> None:
     assert judge("loss 0.5\nacc 1\n", "loss 0.5\n").status == "not equal"
     assert judge("loss nan\n", "loss nan\n").status == "equal"
     assert judge("no numbers\n", "no numbers\n").status == "not equal"
-    assert judge("time 1.23 s\nloss 1.0\n", "time 4.56 s\nloss 1.0\n").status == "equal"
+    for text in ("time {} s", "Batch_time {}", "{} ms/batch", "{}ms", "{} img/s", "{} samples/sec", "total_seconds={}"):
+        both = (text.format(1.23) + "\nloss 1.0\n", text.format(4.56) + "\nloss 1.0\n")
+        assert judge(*both).status == "equal", text
+    for text in ("beta {}", "params {}", "section {}", "a/some {}", "sometimes {}"):
+        both = (text.format(1.23) + "\nloss 1.0\n", text.format(4.56) + "\nloss 1.0\n")
+        assert judge(*both).status == "not equal", text

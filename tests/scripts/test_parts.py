@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from migrating import parts
 
 NAMES = {"SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "clip_grad_norm_", "clip_grad_value_", "GradScaler", "save", "load"} | {
-    "DataLoader", "TensorDataset", "DistributedSampler", "Categorical", "NormalDistribution", "pad_sequence", "as_tensor", "FloatTensor", "ModuleDict", "Normalize", "Resize", "CenterCrop", "ToTensor", "assign"
+    "DataLoader", "TensorDataset", "DistributedSampler", "Categorical", "NormalDistribution", "pad_sequence", "as_tensor", "FloatTensor", "ModuleDict", "Normalize", "Resize", "CenterCrop", "ToTensor", "assign", "random_split", "Generator", "WeightedRandomSampler"
 }  # fmt: skip
 OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("SGD", {"lr": 0.1}),
@@ -124,6 +124,32 @@ def test_loader(ours: Any, workers: int) -> None:
 def test_distributed_sampler_shares_everything(ours: Any) -> None:
     seen = [list(ours.DistributedSampler(range(7), num_replicas=2, rank=r, shuffle=True)) for r in (0, 1)]
     assert set(seen[0]) | set(seen[1]) == set(range(7)) and len(seen[0]) == len(seen[1]) == 4
+
+
+def test_a_seeded_split_is_the_same_in_each_run(ours: Any) -> None:
+    """Whatever was drawn before: otherwise a later run evaluates on what an earlier one trained with."""
+    import mindspore as ms
+
+    found = []
+    for seed in (1, 2):
+        ms.manual_seed(seed)
+        generator = ours.Generator().manual_seed(42)
+        first, second = ours.random_split(range(20), [15, 5], generator=generator)
+        loader = ours.DataLoader(range(6), batch_size=6, shuffle=True, generator=generator)
+        epochs = [next(iter(loader)).asnumpy().tolist() for _ in range(2)]
+        assert sorted([*first, *second]) == list(range(20)) and epochs[0] != epochs[1]
+        found.append((list(first), list(second), epochs))
+    assert found[0] == found[1]
+
+
+def test_weights_of_zero_are_not_drawn(ours: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import mindspore as ms
+
+    draws = np.array([0.0, 0.49, 1 - 2**-24], np.float32)
+    monkeypatch.setattr(ms.ops, "rand", lambda *shape: ms.Tensor(draws))
+    assert list(ours.WeightedRandomSampler([0.0, 1.0, 0.0, 1.0], 3)) == [1, 1, 3]
+    monkeypatch.setattr(ms.ops, "rand", lambda *shape: ms.Tensor(np.ones(shape, np.float32)))
+    assert ours.Categorical(ms.Tensor(np.full(3, 1 / 3, np.float32))).sample().asnumpy() == 2  # a sum below 1
 
 
 def test_distributions(ours: Any) -> None:

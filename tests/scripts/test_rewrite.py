@@ -91,6 +91,21 @@ def test_the_plain_step_calls_the_optimizer(tmp_path: Path) -> None:
     assert "optimizer(gradients)" in text and "zero_grad" not in text and "backward" not in text
 
 
+def test_a_loss_function_that_looks_at_its_value_cuts_no_gradient(tmp_path: Path) -> None:
+    functions = "def distance(a, b):\n    found = (a - b).pow(2).mean()\n    print(found.item())\n    return found\n"
+    functions += "def decay(m):\n    return sum(p.pow(2).sum() for p in m.parameters())\n"
+    functions += "def cut(h):\n    return h.detach() if torch.is_tensor(h) else tuple(cut(v) for v in h)\n"
+    body = ["hidden = cut(hidden)", "out, hidden = net(x, hidden)", "loss = distance(out, y) + decay(net)"]
+    body += ["optimizer.zero_grad()", "loss.backward()", "optimizer.step()"]
+    source = LOOP.replace("for x, y", functions + "for x, y").format(body="\n    ".join(body))
+    text, found = migrated(tmp_path, source)
+    assert not [n for n in found.notes if n.severity == "error"], found.notes
+    function = next(n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef) and n.name == "forward_fn")
+    inside = [ast.unparse(s).replace("(out, hidden) =", "out, hidden =") for s in function.body]
+    assert inside[:2] == ["out, hidden = net(x, hidden)", "loss = distance(out, y) + decay(net)"], inside
+    assert text.index("hidden = cut(hidden)") < text.index("def forward_fn")
+
+
 def test_zero_grad_between_loss_and_backward(tmp_path: Path) -> None:
     text = loop(tmp_path, "loss = net(x).sum()", "optimizer.zero_grad()", "loss.backward()", "optimizer.step()")
     assert "loss, gradients = ms.value_and_grad(forward_fn, None, optimizer.parameters)()" in text

@@ -68,13 +68,15 @@ def random_split(dataset, lengths, generator=None):
         for index in range(total - sum(counts)):
             counts[index % len(counts)] += 1
         lengths = counts
-    order = permutation(total)
+    order = permutation(total, generator)
     ends = np.cumsum(lengths)
     return [Subset(dataset, order[end - length : end]) for end, length in zip(ends, lengths)]
 
 
-def permutation(count):
-    """A random order of ``count`` numbers, by MindSpore's seed."""
+def permutation(count, generator=None):
+    """A random order of ``count`` numbers, by the generator's seed (the same in each run), else by MindSpore's."""
+    if generator is not None:
+        return generator.numbers.permutation(count).tolist()
     return np.argsort(ms.ops.rand(count).asnumpy(), kind="stable").tolist() if count else []
 
 
@@ -92,13 +94,14 @@ class SequentialSampler:
 class RandomSampler:
     def __init__(self, data_source, replacement=False, num_samples=None, generator=None):
         self.data_source, self.replacement, self.num_samples = data_source, replacement, num_samples or len(data_source)
+        self.generator = generator
 
     def __iter__(self):
         count = len(self.data_source)
         if self.replacement:
             return iter((ms.ops.rand(self.num_samples).asnumpy() * count).astype(int).tolist())
         rounds = math.ceil(self.num_samples / max(count, 1))
-        return iter([i for _ in range(rounds) for i in permutation(count)][: self.num_samples])
+        return iter([i for _ in range(rounds) for i in permutation(count, self.generator)][: self.num_samples])
 
     def __len__(self):
         return self.num_samples
@@ -106,10 +109,10 @@ class RandomSampler:
 
 class SubsetRandomSampler:
     def __init__(self, indices, generator=None):
-        self.indices = list(indices)
+        self.indices, self.generator = list(indices), generator
 
     def __iter__(self):
-        return iter([self.indices[i] for i in permutation(len(self.indices))])
+        return iter([self.indices[i] for i in permutation(len(self.indices), self.generator)])
 
     def __len__(self):
         return len(self.indices)
@@ -126,7 +129,10 @@ class WeightedRandomSampler:
     def __iter__(self):
         draws = ms.ops.rand(self.num_samples if self.replacement else len(self.weights)).asnumpy().astype(np.float64)
         if self.replacement:
-            return iter(np.searchsorted(np.cumsum(self.weights / self.weights.sum()), draws).tolist())
+            ends = np.cumsum(self.weights)
+            return iter(
+                np.searchsorted(ends / ends[-1], draws, side="right").tolist()
+            )  # "right": no weight of 0 is drawn
         keys = np.where(self.weights > 0, draws ** (1 / np.maximum(self.weights, 1e-300)), -1)
         return iter(np.argsort(-keys)[: self.num_samples].tolist())
 
@@ -228,7 +234,7 @@ class DataLoader:
         self.iterable = not hasattr(dataset, "__getitem__")
         self.sampler = sampler
         if sampler is None and not self.iterable:
-            self.sampler = RandomSampler(dataset) if shuffle else SequentialSampler(dataset)
+            self.sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
         self.batch_sampler = batch_sampler
         if batch_sampler is None and batch_size is not None and not self.iterable:
             self.batch_sampler = BatchSampler(self.sampler, batch_size, drop_last)

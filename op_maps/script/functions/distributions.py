@@ -20,7 +20,8 @@ class Categorical:
     def sample(self, sample_shape=()):
         shape = (*sample_shape, *self.probs.shape[:-1], 1)
         cumulative = ops.stop_gradient(self.probs).cumsum(-1)
-        return (cumulative < ops.rand(*shape)).astype(ms.int64).sum(-1).astype(ms.int64)
+        found = (cumulative < ops.rand(*shape)).astype(ms.int64).sum(-1)
+        return ops.clamp(found, 0, self.probs.shape[-1] - 1).astype(ms.int64)  # the last sum may be rounded below 1
 
     def log_prob(self, value):
         index = value.astype(ms.int32).expand_dims(-1)

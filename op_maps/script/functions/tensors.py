@@ -93,13 +93,13 @@ def BoolTensor(*given):
 
 
 class Generator:
-    """Stands for torch.Generator; draws follow ``ms.manual_seed``."""
+    """Stands for torch.Generator where samples are put in order; draws of numbers follow ``ms.manual_seed``."""
 
     def __init__(self, device=None):
-        self.seed_value = 0
+        self.manual_seed(0)
 
     def manual_seed(self, seed):
-        self.seed_value = seed
+        self.seed_value, self.numbers = seed, np.random.RandomState(seed % 2**32)
         return self
 
     def seed(self):
