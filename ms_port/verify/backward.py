@@ -139,8 +139,7 @@ def locate_backward(
         return first
     used = set(outcome.result["modes"][mode.name].get("probed", ()))
     load = partial(_load, folder / mode.name)
-    whole = max((float(g.abs().max()) for g in double_gradients.parameters.values() if g is not None), default=0.0)
-    steps = list(_steps(session, (near, single), (truth, double_gradients), load, used, whole))
+    steps = list(_steps(session, (near, single), (truth, double_gradients), load, used, double_gradients.whole))
     placed, step = _judged(session, first, steps)
     if step is None:
         return placed

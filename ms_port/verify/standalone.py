@@ -159,7 +159,7 @@ def run_levels(about: Mapping[str, Any], arrays: Mapping[str, Array], package: A
                 for level, comparison in compare_mode(cell, mode, about, arrays, PRECISIONS[options.precision]):
                     if level in by_level:
                         by_level[level].append(comparison)
-            except (RuntimeError, TypeError, NotImplementedError) as error:
+            except (RuntimeError, TypeError, AttributeError, NameError, LookupError) as error:  # what compiling raises
                 text = " ".join(str(error).split())[:300]
                 print(f"{mode['mode']}: {type(error).__name__}: {text}", file=sys.stderr)
                 crashed.update(dict.fromkeys(levels, text))

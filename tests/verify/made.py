@@ -67,9 +67,11 @@ def make_port(name: str, folder: Path, edits: Sequence[str] = ()) -> Path:
     """Write OUT for one of the models into ``folder``; ``edits``: old and new text of model.py, in turns."""
     out = folder / "out"
     shutil.copytree(PORTS / name / name, out / name)
-    shutil.copy(GALLERY / name / "source.py", out / f"{name}_source.py")
-    for file in (PORTS / name).glob("*.py"):
+    own = list((PORTS / name).glob("*.py"))
+    for file in own:
         shutil.copy(file, out)
+    if not any(file.name == f"{name}_source.py" for file in own):  # then it is a model of the gallery
+        shutil.copy(GALLERY / name / "source.py", out / f"{name}_source.py")
     source = out / name / "model.py"
     text = source.read_text()
     for old, new in zip(edits[::2], edits[1::2], strict=True):
