@@ -14,6 +14,8 @@ _LOOSE_ENTRY = re.compile(r"(\w+) \(`[^:]*\):")
 _SPHINX = re.compile(r"\s*:(?:param|type)(?: [^:]*?)? ?(\w+):")
 _EXAMPLE = re.compile(r"\s*Examples?(?:::?|:)?\s*$")
 _TORCH_CODE = re.compile(r"\btorch\b|from_pretrained|^\s*(?:>>> )?(?:from|import) ", re.MULTILINE)
+_ORIGIN = re.compile(r"\b(?:from|official|original|based on|adapted|ported)\b", re.IGNORECASE)
+"""What a sentence says of PyTorch then is where the code came from: that stays true."""
 _BASE = re.compile(r"inherits from \[`(\w+)`\]|is also a PyTorch")
 _WORDS = (
     (re.compile(r"(?:torch\.)?nn\.Module\b"), "nn.Cell"),
@@ -29,7 +31,8 @@ def summary(text: str | None) -> str | None:
     first = re.split(r"(?<=[^.\s]{2}[.!]) (?=[A-Z`])|\s(?:Args|Parameters|Arguments|Copyright):? ", first)[0]
     if re.match(r"[#=\-*]|copyright|licen[sc]e|paper:|https?:", first, re.IGNORECASE) or len(first) < 4:
         return None
-    first = re.sub(r"\b[Pp]y[Tt]orch\b", "MindSpore", first)
+    if not _ORIGIN.search(first):
+        first = re.sub(r"\b[Pp]y[Tt]orch\b", "MindSpore", first)
     return first if first.endswith((".", "!", "?", ":")) else f"{first}."
 
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from ms_port.emit.docstrings import summary
+
 Port = Callable[..., str]
 
 COMMENTS = """\
@@ -139,3 +141,9 @@ def test_only_constants_that_are_read(port: Port) -> None:
     assert "ALSO = " in text
     assert "OTHER" not in text
     assert "helper" not in text
+
+
+def test_where_code_came_from_stays_true() -> None:
+    assert summary("A ViT in PyTorch.\n\nMore.") == "A ViT in MindSpore."
+    assert summary("Adapted from the PyTorch code of others.") == "Adapted from the PyTorch code of others."
+    assert summary("The official PyTorch implementation.") == "The official PyTorch implementation."
