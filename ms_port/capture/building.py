@@ -143,12 +143,14 @@ _BUILD = build.__code__
 
 
 @contextmanager
-def written_functions() -> Iterator[None]:
+def written_functions(target: object) -> Iterator[None]:
     """Inside the block ``torch.jit.script`` and ``torch.compile`` give back what they are given, and the scripted
-    functions of all loaded modules are the Python functions that they were made of: those have a source."""
+    functions of all loaded modules, and of the target's own (it may be loaded under no name), are the Python functions
+    that they were made of: those have a source."""
     held: list[tuple[dict[str, Any], str, Any]] = []
-    for module in list(sys.modules.values()):
-        namespace = getattr(module, "__dict__", None)
+    namespaces = [getattr(module, "__dict__", None) for module in list(sys.modules.values())]
+    known = set(map(id, namespaces))
+    for namespace in (*namespaces, *(own for own in _namespaces_of(target) if id(own) not in known)):
         if type(namespace) is not dict or str(namespace.get("__name__", "")).partition(".")[0] == "torch":
             continue
         for name, value in list(namespace.items()):
@@ -163,6 +165,14 @@ def written_functions() -> Iterator[None]:
     finally:
         for namespace, name, value in held:
             namespace[name] = value
+
+
+def _namespaces_of(target: object) -> list[dict[str, Any]]:
+    """The globals of the functions that a class, a factory or an instance consists of."""
+    classes = target.__mro__ if isinstance(target, type) else type(target).__mro__
+    functions = [target, *(value for cls in classes for value in vars(cls).values())]
+    found = {id(f.__globals__): f.__globals__ for f in functions if isinstance(f, types.FunctionType)}
+    return list(found.values())
 
 
 def as_written(given: Any = None, *args: Any, **options: Any) -> Any:

@@ -101,7 +101,7 @@ class _Session:
         try:
             with ExitStack() as stack:
                 stack.enter_context(_room())
-                stack.enter_context(written_functions())
+                stack.enter_context(written_functions(self.instance if self.factory is None else self.factory))
                 stack.callback(self.empty_caches)
                 with self.timed("warm_up"):
                     warm, fills = self.warm_up()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
+from pathlib import Path
+
 import pytest
 import torch
 from reading import function
@@ -72,3 +75,20 @@ def test_llama():
     recording = record(transformers.LlamaForCausalLM, inputs, arguments={"config": config})
     checked(recording, "LlamaForCausalLM.forward")
     assert len(function(recording, "LlamaDecoderLayer.forward").activations) == 4
+
+
+def test_scripted_functions_of_a_module_under_no_name(tmp_path: Path) -> None:
+    """A file loaded by path, and known to nobody: its scripted functions are followed all the same."""
+    file = tmp_path / "unnamed.py"
+    file.write_text(
+        "import torch\n\n\n@torch.jit.script\ndef gate(x, y):\n    return torch.tanh(x) * y\n\n\n"
+        "class Gated(torch.nn.Module):\n    def forward(self, x):\n        return gate(x, x)\n"
+    )
+    spec = importlib.util.spec_from_file_location("unnamed", file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    scripted = module.gate
+    recording = record(module.Gated, Inputs((torch.ones(2),), {}))
+    assert any(f.name == "gate" for f in recording.functions)
+    assert module.gate is scripted
