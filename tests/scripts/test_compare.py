@@ -66,7 +66,11 @@ def test_judge() -> None:
     assert judge("step 1 loss 0.5\n", "step 2 loss 0.5\n").status == "not equal"
     assert judge("loss 0.5\n", "Loss 0.5\n").status == "not equal"
     assert judge("loss 0.5\nacc 1\n", "loss 0.5\n").status == "not equal"
-    assert judge("loss nan\n", "loss nan\n").status == "equal"
+    assert judge("loss nan\n", "loss nan\n").status == "not equal"
+    for text in ("| ms/batch {t} | loss {x}", "Epoch 1 loss {x} time {t}", "{t} images/s, loss {x}", "took {t}s loss {x}",
+                 "[00:{t}<00:00, {t}it/s] loss {x}", "elapsed: {t} sec acc {x}", "1m {t}s loss {x}"):  # fmt: skip
+        assert judge(text.format(t=5.2, x=0.5), text.format(t=7.9, x=0.5)).status == "equal", text
+        assert judge(text.format(t=5.2, x=0.5), text.format(t=7.9, x=0.7)).status == "not equal", text
     assert judge("no numbers\n", "no numbers\n").status == "not equal"
     for text in ("time {} s", "Batch_time {}", "{} ms/batch", "{}ms", "{} img/s", "{} samples/sec", "total_seconds={}"):
         both = (text.format(1.23) + "\nloss 1.0\n", text.format(4.56) + "\nloss 1.0\n")
