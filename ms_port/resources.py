@@ -10,3 +10,18 @@ def resource(name: str) -> Path:
     here = Path(__file__).resolve().parent
     packaged = here / "_data" / name
     return packaged if packaged.is_dir() else here.parent / name
+
+
+def render(template: str, **values: object) -> str:
+    """A text file from ``templates/``, filled in. Raises jinja2.UndefinedError for a name without a value."""
+    from jinja2 import FileSystemLoader, StrictUndefined  # not at import: `ms-port --version` renders nothing
+    from jinja2.sandbox import SandboxedEnvironment
+
+    environment = SandboxedEnvironment(
+        loader=FileSystemLoader(resource("templates")),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(template).render(**values)

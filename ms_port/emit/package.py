@@ -11,8 +11,6 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 
-from jinja2 import StrictUndefined
-from jinja2.sandbox import SandboxedEnvironment
 from ruff.__main__ import find_ruff_bin
 
 from ms_port.emit.configs import config_source
@@ -26,6 +24,7 @@ from ms_port.emit.unparse import unparse
 from ms_port.ir.program import CellDef, FunctionDef, Program
 from ms_port.opmap import OpMap
 from ms_port.passes.cell_names import is_cell
+from ms_port.resources import render
 
 _BASES = {
     "torch.nn.Module": "nn.Cell",
@@ -59,22 +58,15 @@ class EmittedFiles:
     """By line of model.py."""
 
 
-def template_directory() -> Path:
-    """The templates that ship with ms-port: inside an installed wheel, or at the root of a checkout."""
-    package = Path(__file__).resolve().parents[1]
-    shipped = package / "_data" / "templates"
-    return shipped if shipped.is_dir() else package.parent / "templates"
-
-
 def write_package(program: Program, opmap: OpMap, out: Path, banner: Banner) -> EmittedFiles:
     """Write ``out/NAME/*.py``. Formatting is ruff's; the same program gives the same bytes."""
     folder = out / program.name
     folder.mkdir(parents=True, exist_ok=True)
     texts = {"model.py": model_source(program, opmap, banner), "__init__.py": _init_source(program)}
     if program.op_functions or _expanded(program):
-        texts["functions.py"] = _render("functions.py.j2", banner=banner, body=_functions_source(program, opmap))
+        texts["functions.py"] = render("functions.py.j2", banner=banner, body=_functions_source(program, opmap))
     if program.stubs:
-        texts["fixes.py"] = _render("fixes.py.j2", banner=banner, stubs=program.stubs)
+        texts["fixes.py"] = render("fixes.py.j2", banner=banner, stubs=program.stubs)
     paths = []
     for name, text in texts.items():
         path = folder / name
@@ -109,10 +101,10 @@ def model_source(program: Program, opmap: OpMap, banner: Banner) -> str:
         sources.insert(after, text)
         names.insert(after, "")
     text = "\n\n\n".join([*parts, *_with_constants(sources, names), function_source(program.factory)])
-    load = _render("load_weights.py.j2", shared=_renames_parameters(program))
+    load = render("load_weights.py.j2", shared=_renames_parameters(program))
     tree = ast.parse(text + "\n\n" + load)
     exported = sorted({*_root_names(program), "build_model", "load_weights", *_config_names(program)}, key=_isort)
-    return _render(
+    return render(
         "model.py.j2",
         banner=banner,
         command="\n        ".join(_command_lines(banner.command)),
@@ -256,16 +248,6 @@ def _init_source(program: Program) -> str:
     return f"{docstring(_summary(program), 0)}\n\nfrom .model import {', '.join(names)}\n\n__all__ = [{listed}]\n"
 
 
-def _render(template: str, **values: object) -> str:
-    from jinja2 import FileSystemLoader
-
-    environment = SandboxedEnvironment(
-        loader=FileSystemLoader(template_directory()), undefined=StrictUndefined, keep_trailing_newline=True,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    return environment.get_template(template).render(**values)
-
-
 def _format(paths: Sequence[Path]) -> None:
     """ruff sorts the imports and lays the code out."""
     ruff = [find_ruff_bin()]
@@ -275,4 +257,4 @@ def _format(paths: Sequence[Path]) -> None:
     subprocess.run([*ruff, "format", *common, *files], check=True, capture_output=True)
 
 
-__all__ = ["Banner", "EmittedFiles", "base_names", "model_source", "template_directory", "write_package"]
+__all__ = ["Banner", "EmittedFiles", "base_names", "model_source", "write_package"]

@@ -9,11 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from jinja2 import FileSystemLoader, StrictUndefined
-from jinja2.sandbox import SandboxedEnvironment
-
 from ms_port.ir.values import DictValue, ObjectValue, SequenceValue, TensorValue, Value, holds_tensor
-from ms_port.resources import resource
+from ms_port.resources import render
 
 Loss: TypeAlias = Literal["cross_entropy", "token_cross_entropy", "mse", "output"]
 FILES = (
@@ -112,16 +109,9 @@ def write_training_files(
     device: str = "CPU",
 ) -> tuple[str, ...]:
     """Render train.py, dataset.py, config.yaml and launch.sh into ``out``; returns their names."""
-    environment = SandboxedEnvironment(
-        loader=FileSystemLoader(resource("templates")),
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     context = _context(package, model, banner, inputs, plan, device)
     for file in FILES:
-        (out / file).write_text(environment.get_template(f"{file}.j2").render(context), encoding="utf-8")
+        (out / file).write_text(render(f"{file}.j2", **context), encoding="utf-8")
     (out / "launch.sh").chmod(0o755)
     format_python([out / file for file in FILES if file.endswith(".py")])
     return FILES

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ms_port.script.project import FOREIGN
+from ms_port.script.source import dotted
 
 FRAMEWORKS = {
     "transformers.Trainer": "HF Trainer", "transformers.Seq2SeqTrainer": "HF Trainer", "transformers.trainer.Trainer": "HF Trainer", "accelerate": "Accelerate",
@@ -261,13 +262,11 @@ class Checker:
 
     def full(self, node: ast.AST) -> str | None:
         """The dotted name with its import resolved."""
-        parts: list[str] = []
-        while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
-            node = node.value
-        if not isinstance(node, ast.Name):
+        name = dotted(node)
+        if name is None:
             return None
-        return ".".join([self.names.get(node.id, node.id), *reversed(parts)])
+        first, dot, rest = name.partition(".")
+        return f"{self.names.get(first, first)}{dot}{rest}"
 
     def _use(self, node: ast.Name) -> None:
         target = self.names.get(node.id)

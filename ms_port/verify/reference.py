@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from torch import Tensor
 
-from ms_port.resources import resource
+from ms_port.resources import render
 from ms_port.verify.forward import Findings, call_name, output_truths
 from ms_port.verify.gradient import Seen, load, pairs, scale_of
 from ms_port.verify.judge import ZERO, Array, Truth, make_truth
@@ -173,14 +172,7 @@ def script() -> str:
     for part in PARTS:
         text = (folder / f"{part}.py").read_text(encoding="utf-8")
         bodies.append(_body(text, imports))
-    environment = Environment(
-        loader=FileSystemLoader(resource("templates")),
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("verify.py.j2").render(imports=_sorted(imports), bodies=bodies)
+    return render("verify.py.j2", imports=_sorted(imports), bodies=bodies)
 
 
 def _sorted(imports: Mapping[str, set[str]]) -> list[str]:

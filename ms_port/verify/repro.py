@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from torch import Tensor
 
-from ms_port.resources import resource
+from ms_port.resources import render
 from ms_port.verify.built import is_plain
 from ms_port.verify.judge import Array
 from ms_port.verify.pinpoint import Scene
@@ -73,14 +72,8 @@ def write_repro(scene: Scene) -> str:
     folder = out / "report"
     folder.mkdir(exist_ok=True)
     np.savez(folder / f"{stem}.npz", **saved.arrays)
-    environment = Environment(
-        loader=FileSystemLoader(resource("templates")),
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    text = environment.get_template("repro.py.j2").render(
+    text = render(
+        "repro.py.j2",
         first=first,
         op=scene.guilty.name,
         called=called,

@@ -411,26 +411,28 @@ class _Functionalize:
                 self._flag(statement, name, "a call")
 
     def _flag_state(self, node: ast.AST, name: str) -> None:
-        self.flags.append(
-            Flag(
-                rule="MSP401",
-                severity="warning",
-                message=f"`{name}` is memory of a parameter or buffer and is written here; the port's keeps its values",
-                module=self.function.owner or self.function.key,
-                source=SourceLoc(self.function.loc.file, getattr(node, "lineno", self.function.loc.line)),
-                advice="Write to `self.NAME` itself, or make a copy first if the parameter shall stay.",
-            )
+        self._flag_write(
+            node,
+            f"`{name}` is memory of a parameter or buffer and is written here; the port's keeps its values",
+            "Write to `self.NAME` itself, or make a copy first if the parameter shall stay.",
         )
 
     def _flag(self, node: ast.AST, name: str, other: str) -> None:
+        self._flag_write(
+            node,
+            f"`{name}` shares memory with what is written here (through {other}), and is read later",
+            f"Write out of place, and make `{name}` from the new tensor.",
+        )
+
+    def _flag_write(self, node: ast.AST, message: str, advice: str) -> None:
         self.flags.append(
             Flag(
                 rule="MSP401",
                 severity="warning",
-                message=f"`{name}` shares memory with what is written here (through {other}), and is read later",
+                message=message,
                 module=self.function.owner or self.function.key,
                 source=SourceLoc(self.function.loc.file, getattr(node, "lineno", self.function.loc.line)),
-                advice=f"Write out of place, and make `{name}` from the new tensor.",
+                advice=advice,
             )
         )
 
