@@ -1,0 +1,194 @@
+"""Assignments: to names, attributes, items and buffers."""
+
+from __future__ import annotations
+
+import ast
+from typing import cast
+
+from ms_port.ir.tree import is_self_attribute, names_stored
+from ms_port.ir.values import FunctionValue, Literal, ModuleValue, ObjectValue, TensorValue
+from ms_port.passes.lowering.attributes import output_fields
+from ms_port.passes.lowering.base_layers import layer_base
+from ms_port.passes.lowering.expressions import lower
+from ms_port.passes.lowering.grad_modes import detached
+from ms_port.passes.lowering.keyword_display import keyword_display
+from ms_port.passes.lowering.scope import Scope, Untranslatable
+
+
+def assign(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
+    """An assignment. Raises Untranslatable where the value can't stand in the port or the target would be state."""
+    assert isinstance(statement, ast.Assign)
+    if scope.host and _chooses_forward(scope, statement):
+        scope.drop(statement, "the port has the chosen method as its construct")
+        return []
+    if scope.host and ast.unparse(statement.targets[0]) == "self.forward" and not scope.ran(statement.value):
+        message = f"{ast.unparse(statement.value)} is not part of the port"
+        return [ast.parse(f"raise NotImplementedError({message!r})").body[0]]
+    if not scope.host and any(is_self_attribute(t) for t in statement.targets):
+        return _set_attribute_in_graph(scope, statement)
+    match statement.targets:
+        case [ast.Subscript(value=ast.Attribute(value=holder, attr="_modules"), slice=key)] if scope.host:
+            given = [lower(scope, holder), lower(scope, key), lower(scope, statement.value)]
+            return [as_assignment(ast.Call(ast.Name("setattr", ast.Load()), given, []))]
+    values = scope.values(statement.value)
+    if any(isinstance(v, ObjectValue) and v.kind == "config" for v in values) and not scope.host:
+        raise Untranslatable(statement, "a configuration object in the graph")
+    target = statement.targets[0]
+    if isinstance(target, ast.Attribute):
+        named = (target.value, ast.Constant(target.attr), statement.value)
+        if (buffer := _buffer(scope, *named, {target.attr})) is not None:
+            return [buffer]
+    if not scope.host and (rebuilt := _output_field(scope, statement)) is not None:
+        return [rebuilt]
+    if not scope.host and (entries := keyword_display(scope, statement)) is not None:
+        return entries
+    value = detached(scope, statement.value, _stored_value(scope, statement))
+    if (entered := _child_of_sequential(scope, statement, value)) is not None:
+        return [entered]
+    for target in statement.targets:
+        for name in names_stored(target):
+            scope.poisoned.pop(name, None)
+    targets = [lower(scope, t) for t in statement.targets]
+    if not scope.host and len(targets) == 1 and ast.unparse(targets[0]) == ast.unparse(value):
+        scope.drop(statement, "binds the names to what they hold")  # `k, v = cache.update(k, v)`, `x = x.to(device)`
+        return []
+    return [ast.Assign(targets, value)]
+
+
+def annotated(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
+    """An assignment with a type: the type stays in constructors."""
+    assert isinstance(statement, ast.AnnAssign)
+    if statement.value is None:
+        return []
+    plain = ast.copy_location(ast.Assign([statement.target], statement.value), statement)
+    made = assign(scope, plain)
+    from ms_port.passes.lowering.signature import lower_annotation
+
+    annotation = lower_annotation(scope, statement.annotation)
+    if scope.host and annotation is not None and made and isinstance(made[0], ast.Assign):
+        target = cast(ast.Name | ast.Attribute | ast.Subscript, made[0].targets[0])
+        return [ast.AnnAssign(target, annotation, made[0].value, statement.simple)]
+    return made
+
+
+def augmented(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
+    """``x += y``."""
+    assert isinstance(statement, ast.AugAssign)
+    if not scope.host and is_self_attribute(statement.target):
+        raise Untranslatable(statement, "state on the cell is changed in the graph")
+    target = cast(ast.Name | ast.Attribute | ast.Subscript, lower(scope, statement.target))
+    return [ast.AugAssign(target, statement.op, lower(scope, statement.value))]
+
+
+def _child_of_sequential(scope: Scope, statement: ast.Assign, value: ast.expr) -> ast.stmt | None:
+    """``self.norm = layer`` of a Sequential: SequentialCell keeps a list of its cells that the child must enter too."""
+    target, values = statement.targets[0], scope.values(statement.value)
+    sequential = layer_base(scope.work.program, scope.function.owner or "") == "torch.nn.Sequential"
+    if not (scope.host and sequential and isinstance(target, ast.Attribute) and is_self_attribute(target)):
+        return None
+    if not values or not all(isinstance(v, ModuleValue) for v in values):
+        return None
+    scope.work.op_functions.add("add_cell")
+    args = [ast.Name("self", ast.Load()), ast.Constant(target.attr), value]
+    return ast.Expr(ast.Call(ast.Name("add_cell", ast.Load()), args, []))
+
+
+def _chooses_forward(scope: Scope, statement: ast.Assign) -> bool:
+    """``self.forward = self.forward_fast``, where every instance holds that method."""
+    values = scope.values(statement.value)
+    functions = {v.name for v in values if isinstance(v, FunctionValue) and v.owner is not None}
+    methods = {scope.work.all_functions[name].name for name in functions if name in scope.work.all_functions}
+    return ast.unparse(statement.targets[0]) == "self.forward" and len(functions) == 1 and methods == {"forward"}
+
+
+def _output_field(scope: Scope, statement: ast.Assign) -> ast.stmt | None:
+    """``out.pooled = x`` of an output object, a tuple in the port -> ``out = (out[0], x)``."""
+    target = statement.targets[0]
+    if len(statement.targets) != 1 or not isinstance(target, ast.Attribute):
+        return None
+    bases = scope.values(target.value)
+    if not bases or not all(isinstance(b, ObjectValue) and b.kind == "output" for b in bases):
+        return None
+    fields = {tuple(output_fields(b)) for b in bases if isinstance(b, ObjectValue)}
+    names = fields.pop()
+    if fields or target.attr not in names or not isinstance(target.value, ast.Name):
+        raise Untranslatable(statement, f"`{ast.unparse(target)}` is no field that the port's tuple has")
+    whole = target.value.id
+    items: list[ast.expr] = [
+        lower(scope, statement.value)
+        if name == target.attr
+        else ast.Subscript(ast.Name(whole, ast.Load()), ast.Constant(i), ast.Load())
+        for i, name in enumerate(names)
+    ]
+    return ast.Assign([ast.Name(whole, ast.Store())], ast.Tuple(items, ast.Load()))
+
+
+def _stored_value(scope: Scope, statement: ast.Assign) -> ast.expr:
+    """The value; a tensor kept as a plain attribute is computed by numpy, or comes with the weights."""
+    values = scope.values(statement.value)
+    plain = scope.host and any(is_self_attribute(t) for t in statement.targets)
+    if plain and values and all(isinstance(v, TensorValue) for v in values):
+        from ms_port.passes.lowering.tensors import host_tensor, is_parameter_call
+
+        if not is_parameter_call(scope, statement.value) and isinstance(statement.value, ast.Call | ast.BinOp):
+            return host_tensor(scope, statement.value, values)
+    return lower(scope, statement.value)
+
+
+def _set_attribute_in_graph(scope: Scope, statement: ast.Assign) -> list[ast.stmt]:
+    """GRAPH_MODE keeps no state on the cell: an attribute that is only written is dropped."""
+    names = [t.attr for t in statement.targets if isinstance(t, ast.Attribute)]
+    if any(name in scope.work.graph_reads for name in names) or len(names) != len(statement.targets):
+        raise Untranslatable(statement, f"`self.{names[0]}` is written and read in the graph")
+    if all(_is_left_behind(scope, name) for name in names):
+        scope.drop(statement, "a counter that MindSpore's layer does not have")
+        return []
+    scope.flag(
+        statement,
+        "MSP402",
+        f"`self.{names[0]}` is set in forward; GRAPH_MODE keeps no state on a cell, so the port does not set it",
+        "Return the value, or keep it in a Parameter.",
+        severity="info",
+    )
+    scope.drop(statement, "sets an attribute in the graph that nothing in it reads")
+    return []
+
+
+def _is_left_behind(scope: Scope, name: str) -> bool:
+    """Whether the name is a tensor of the torch layer below that its op-map row drops (``num_batches_tracked``)."""
+    base = layer_base(scope.work.program, scope.function.owner or "")
+    row = scope.work.opmap.row(base) if base is not None else None
+    return row is not None and any(rule.torch == name and rule.mindspore is None for rule in row.weights)
+
+
+def _buffer(scope: Scope, owner: ast.expr, name: ast.expr, value: ast.expr, names: set[str]) -> ast.stmt | None:
+    """``self.x = nn.Buffer(t)`` or ``setattr(self, "x", nn.Buffer(t))`` -> ``self.register_buffer("x", ...)``."""
+    facts = scope.calls(value) if isinstance(value, ast.Call) else ()
+    if not facts or getattr(facts[0].callee, "name", "") != "torch.nn.Buffer":
+        return None
+    from ms_port.passes.lowering.module_methods import register
+
+    assert isinstance(value, ast.Call)
+    given = dict(zip(("data", "persistent"), value.args, strict=False)) | {k.arg: k.value for k in value.keywords}
+    saved = "persistent" not in given or ast.unparse(given["persistent"]) == "True"
+    made = register(scope, lower(scope, owner), lower(scope, name), given["data"], saved, names)
+    return as_assignment(made)
+
+
+def set_buffer(scope: Scope, statement: ast.Expr) -> ast.stmt | None:
+    """``setattr(self, name, nn.Buffer(t))``."""
+    match statement.value:
+        case ast.Call(func=ast.Name(id="setattr"), args=[owner, name, value]) as call:
+            names = {str(f.args[1].value) for f in scope.calls(call) if isinstance(f.args[1], Literal)}
+            return _buffer(scope, owner, name, value, names)
+    return None
+
+
+def as_assignment(lowered: ast.expr) -> ast.stmt:
+    """``setattr(self, "name", value)`` with a plain name is an assignment."""
+    match lowered:
+        case ast.Call(func=ast.Name(id="setattr"), args=[target, ast.Constant(value=str(name)), value]) if (
+            name.isidentifier()
+        ):
+            return ast.Assign([ast.Attribute(target, name, ast.Store())], value)
+    return ast.Expr(lowered)

@@ -1,0 +1,133 @@
+"""Calls that stand as statements: kept where they change something, dropped where they say nothing to the port."""
+
+from __future__ import annotations
+
+import ast
+
+from ms_port.ir.program import FunctionDef
+from ms_port.ir.tree import nid
+from ms_port.ir.tree import statement as parse_statement
+from ms_port.ir.values import ClassValue, FunctionValue, Literal, TensorValue, holds_tensor
+from ms_port.passes.lowering.assignments import as_assignment, set_buffer
+from ms_port.passes.lowering.base_layers import layer_base
+from ms_port.passes.lowering.container_statements import changes_tensors
+from ms_port.passes.lowering.expressions import lower
+from ms_port.passes.lowering.grad_modes import sets_grad_mode
+from ms_port.passes.lowering.host_writes import host_write
+from ms_port.passes.lowering.instead import changed_container
+from ms_port.passes.lowering.scope import Scope, Untranslatable
+from ms_port.passes.lowering.ties import left_out, tie_statements
+
+
+def expression(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
+    """An expression as a statement. Raises Untranslatable where what it changes would be lost."""
+    assert isinstance(statement, ast.Expr)
+    if isinstance(statement.value, ast.Constant):
+        return []
+    if scope.host and left_out(scope, statement):
+        scope.drop(statement, "has no effect in the port")
+        return tie_statements(scope)
+    if scope.host and _contributes_nothing(scope, statement):
+        scope.drop(statement, "adds nothing to the module")
+        return []
+    if not scope.host and sets_grad_mode(scope, statement.value):
+        return []
+    if scope.host and (written := host_write(scope, statement)) is not None:
+        return written
+    if scope.host and (buffer := set_buffer(scope, statement)) is not None:
+        return [buffer]
+    lowered = lower(scope, statement.value)
+    if scope.host and (filled := _filled_container(scope, statement.value, lowered)) is not None:
+        return filled
+    match statement.value:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="detach_")):
+            return [ast.Assign([ast.Name(name, ast.Store())], lowered)]
+    if isinstance(lowered, ast.Constant | ast.Name | ast.Attribute):
+        lost = (
+            changed_container(statement) is not None
+            if scope.host
+            else (changes_tensors(scope, statement) or _may_change_arguments(scope, statement.value))
+        )
+        if lost and not isinstance(lowered, ast.Name):
+            raise Untranslatable(statement, f"`{ast.unparse(statement)}` changes a container")
+        scope.drop(statement, "has no effect in the port")
+        return []
+    return [as_assignment(lowered)]
+
+
+def _filled_container(scope: Scope, source: ast.expr, lowered: ast.expr) -> list[ast.stmt] | None:
+    """``super().__init__(layers)`` of a ModuleDict or ModuleList with a forward: a Cell that takes the children."""
+    base = layer_base(scope.work.program, scope.function.owner or "")
+    form = {"torch.nn.ModuleDict": _NAMED, "torch.nn.ModuleList": _NUMBERED}.get(base or "")
+    cell = scope.work.program.cells.get(scope.function.owner or "")
+    if form is None or cell is None or not any(m.name == "forward" for m in cell.methods):
+        return None
+    match source, lowered:
+        case ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id="super")))), ast.Call(args=[given]):
+            name = "name" if form is _NAMED else "i"
+            loop = parse_statement(form.replace("__name__", name).replace("__given__", ast.unparse(given)))
+            return [ast.Expr(ast.Call(lowered.func, [], [])), loop]
+    return None
+
+
+_NAMED = "for __name__, cell in __given__.items(): setattr(self, __name__, cell)"
+
+
+_NUMBERED = "for __name__, cell in enumerate(__given__): setattr(self, str(__name__), cell)"
+
+
+def _may_change_arguments(scope: Scope, node: ast.expr) -> bool:
+    """Whether a user function was given a container of tensors that it may have changed."""
+    if not isinstance(node, ast.Call) or not any(f.entered for f in scope.calls(node)):
+        return False
+    given = [*node.args, *(k.value for k in node.keywords)]
+    return any(
+        not isinstance(v, TensorValue) and holds_tensor(v) and getattr(v, "kind", "dict") in ("list", "dict", "set")
+        for argument in given
+        for v in scope.values(argument)
+    )
+
+
+def _contributes_nothing(scope: Scope, statement: ast.Expr) -> bool:
+    """In a constructor: a call into user code that made, changed, drew and returned nothing (logging, registration)."""
+    facts = scope.calls(statement.value) if isinstance(statement.value, ast.Call) else ()
+    if not facts or scope.facts.effects.get(nid(statement)):
+        return False
+    return all(f.result == Literal(None) and _is_inert(scope, f.entered, set()) for f in facts)
+
+
+def _is_inert(scope: Scope, key: str | None, seen: set[str]) -> bool:
+    """Whether a user function and all that it calls leave modules, tensors and containers as they are."""
+    function = scope.work.all_functions.get(key or "")
+    if function is None or function.name == "__init__":
+        return False
+    if function.key in seen:
+        return True
+    seen.add(function.key)
+    if any(function.facts.effects.values()):
+        return False
+    for statement in function.body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
+                return False
+            if isinstance(node, ast.Call) and not _is_inert_call(scope, function, node, seen):
+                return False
+    return True
+
+
+def _is_inert_call(scope: Scope, function: FunctionDef, node: ast.Call, seen: set[str]) -> bool:
+    for fact in function.facts.calls.get(nid(node), ()):
+        callee = fact.callee
+        if fact.entered is not None:
+            if not _is_inert(scope, fact.entered, seen):
+                return False
+        elif isinstance(callee, FunctionValue):
+            writes = callee.name.rpartition(".")[2] in _MUTATORS
+            if (callee.torch and callee.name not in ("torch._C._log_api_usage_once",)) or writes:
+                return False
+        elif not isinstance(callee, ClassValue):
+            return False
+    return True
+
+
+_MUTATORS = frozenset("append extend insert update add pop remove clear setdefault setattr".split())
