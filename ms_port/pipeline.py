@@ -23,7 +23,7 @@ from ms_port.passes.prune import prune
 from ms_port.passes.randomness import own_draws
 from ms_port.passes.reach import keep_reached
 from ms_port.passes.signatures import prune_signatures
-from ms_port.passes.unread_behaviour import flag_unread_behaviour
+from ms_port.passes.unread import flag_unread_behaviour
 from ms_port.passes.value_reads import settle_value_reads
 from ms_port.passes.walrus import bind_before
 
