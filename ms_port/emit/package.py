@@ -101,7 +101,11 @@ def model_source(program: Program, opmap: OpMap, banner: Banner) -> str:
         sources.insert(after, text)
         names.insert(after, "")
     text = "\n\n\n".join([*parts, *_with_constants(sources, names), function_source(program.factory)])
-    load = render("load_weights.py.j2", shared=_renames_parameters(program))
+    load = render(
+        "load_weights.py.j2",
+        shared=_renames_parameters(program),
+        empty=all(r.mindspore is None for r in parameter_rows(program, opmap)),
+    )
     tree = ast.parse(text + "\n\n" + load)
     exported = sorted({*_root_names(program), "build_model", "load_weights", *_config_names(program)}, key=_isort)
     return render(

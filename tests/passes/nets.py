@@ -433,6 +433,14 @@ class Closure(nn.Module):
         return twice(x) + twice(x * 2)
 
 
+class NoParameters(nn.Module):
+    """Nothing to load: MindSpore's load_checkpoint refuses a file without tensors."""
+
+    def forward(self, query: Tensor, key: Tensor) -> Tuple[Tensor, Tensor]:
+        weights = torch.softmax(query @ key.transpose(1, 2), dim=-1)
+        return weights @ key, weights
+
+
 def sequential() -> nn.Sequential:
     return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
 
@@ -462,4 +470,5 @@ CASES: Dict[str, Tuple[Callable[[], nn.Module], Tuple[Tensor, ...]]] = {
     "walrus": (Walrus, (x4,)),
     "closure": (Closure, (x4,)),
     "sequential": (sequential, (x4,)),
+    "no parameters": (NoParameters, (image(2, 3, 4), image(2, 3, 4))),
 }
