@@ -69,7 +69,7 @@ def _differentiable(case: dict[str, Any]) -> bool:
 
 
 def _run(side: Side, cases: list[dict[str, Any]], gradient: bool) -> Iterator[Ran]:
-    """Where a graph fails, take the port out that the error names, or halve; a culprit's forward runs by itself."""
+    """Where a graph fails, run the port that the error names by itself, or halve; a culprit's forward runs alone."""
     status, answer = side.ask(cases, gradient)
     if status == "ok":
         for case, result in zip(cases, answer, strict=True):
@@ -78,7 +78,7 @@ def _run(side: Side, cases: list[dict[str, Any]], gradient: bool) -> Iterator[Ra
     answer, named = answer if isinstance(answer, tuple) else (answer, "")
     guilty = [c for c in cases if c["package"] == named]
     if len(cases) > 1 and guilty:
-        yield from _alone(side, guilty[0], gradient, str(answer))
+        yield from _run(side, guilty[:1], gradient)  # the port that the error names need not be the one at fault
         yield from _run(side, [c for c in cases if c is not guilty[0]], gradient)
         return
     if len(cases) > 1:

@@ -111,6 +111,10 @@ class Row:
     instance: Mapping[str, str] | None = None
     """Constructor parameter -> expression over a layer's attributes, where they are not of the same name."""
     forward: str | None = None
+    batch_ndim: int | None = None
+    """Dimensions of the layer's input where it has a batch, if its MindSpore form can't do without one."""
+    batch_call: str | None = None
+    """Function of the layer and its inputs that adds the batch and takes it away (else done in place)."""
     items: str | None = None
     """Attribute through which construct indexes and iterates the cell (``self.weights.values[0]``)."""
     host: str | None = None

@@ -132,6 +132,8 @@ def _row(row: RowText, data: Mapping[str, Any]) -> Row:
         attributes=data.get("attributes"),
         instance=data.get("instance"),
         forward=data.get("forward"),
+        batch_ndim=data.get("batch_ndim"),
+        batch_call=data.get("batch_call"),
         items=data.get("items"),
         host=data.get("host"),
         value=data.get("value"),

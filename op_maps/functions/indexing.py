@@ -7,6 +7,8 @@ from mindspore import Tensor, ops
 
 def scatter_from(x: Tensor, dim: int, index: Tensor, src: Tensor, reduction: str = "none") -> Tensor:
     """torch.scatter and scatter_add (``reduction="add"``): only the part of src that index covers is used."""
+    if x.ndim == 0:
+        return src.reshape(()) if reduction == "none" else x + src.reshape(())
     if index.shape != src.shape:
         for axis in range(index.ndim):
             src = src.narrow(axis, 0, index.shape[axis])
@@ -15,11 +17,15 @@ def scatter_from(x: Tensor, dim: int, index: Tensor, src: Tensor, reduction: str
 
 def scatter_value(x: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
     """torch.scatter of one number."""
+    if x.ndim == 0:
+        return ops.full((), value, dtype=x.dtype)
     return ops.tensor_scatter_elements(x, index, ops.full(index.shape, value, dtype=x.dtype), dim)
 
 
 def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """torch.index_copy: slices of x along dim replaced."""
+    if x.ndim == 0:
+        return source.reshape(())
     if dim % x.ndim == 0:
         return ops.tensor_scatter_update(x, index.expand_dims(-1), source)
     moved = ops.tensor_scatter_update(x.swapaxes(0, dim), index.expand_dims(-1), source.swapaxes(0, dim))
@@ -46,3 +52,9 @@ def expand_mask(mask: Tensor, x: Tensor) -> Tensor:
 def every(x: Tensor, axis: int, start: int, stop: int | None, step: int) -> Tensor:
     """``x[start:stop:step]`` along an axis: the gradient of a stepped slice of an inner axis fails on CPU."""
     return x.swapaxes(0, axis)[start:stop:step].swapaxes(0, axis)
+
+
+def masked_select(x: Tensor, mask: Tensor) -> Tensor:
+    """torch.masked_select of a tensor and a mask that are broadcast."""
+    shape = (x + mask.astype(x.dtype)).shape if x.shape != mask.shape else x.shape
+    return ops.broadcast_to(x, shape)[ops.nonzero(ops.broadcast_to(mask, shape), as_tuple=True)]

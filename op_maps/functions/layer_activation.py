@@ -100,8 +100,8 @@ class PReLU(nn.Cell):
 
     def construct(self, x: Tensor) -> Tensor:
         weight = self.weight
-        if x.ndim > 2:
-            weight = weight.reshape((-1,) + (1,) * (x.ndim - 2))
+        if x.ndim != 2:
+            weight = weight.reshape((-1,) + (1,) * (x.ndim - 2) if x.ndim > 0 else ())
         return ops.where(x > 0, x, weight * x)
 
 

@@ -103,7 +103,7 @@ class BCELoss(nn.Cell):
 
     def __init__(self, weight: Tensor | None = None, reduction: str = "mean") -> None:
         super().__init__()
-        self.class_weight = weight
+        self.class_weight = None if weight is None else Tensor(weight)
         self.reduction = reduction
 
     def construct(self, input: Tensor, target: Tensor) -> Tensor:
@@ -115,8 +115,8 @@ class BCEWithLogitsLoss(nn.Cell):
 
     def __init__(self, weight: Tensor | None = None, reduction: str = "mean", pos_weight: Tensor | None = None) -> None:
         super().__init__()
-        self.class_weight = weight
-        self.pos_weight = pos_weight
+        self.class_weight = None if weight is None else Tensor(weight)
+        self.pos_weight = None if pos_weight is None else Tensor(pos_weight)
         self.reduction = reduction
 
     def construct(self, input: Tensor, target: Tensor) -> Tensor:
@@ -139,7 +139,7 @@ class CrossEntropyLoss(nn.Cell):
         label_smoothing: float = 0.0,
     ) -> None:
         super().__init__()
-        self.class_weight = weight
+        self.class_weight = None if weight is None else Tensor(weight)
         self.ignore_index = ignore_index
         self.reduction = reduction
         self.label_smoothing = label_smoothing
@@ -155,7 +155,7 @@ class NLLLoss(nn.Cell):
 
     def __init__(self, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean") -> None:
         super().__init__()
-        self.class_weight = weight
+        self.class_weight = None if weight is None else Tensor(weight)
         self.ignore_index = ignore_index
         self.reduction = reduction
 
@@ -175,7 +175,7 @@ class KLDivLoss(nn.Cell):
         if self.log_target:
             losses = ops.exp(target) * (target - input)
         else:
-            safe = ops.where(target > 0, target, ops.ones_like(target))
+            safe = ops.where(target == 0, ops.ones_like(target), target)
             losses = target * (ops.log(safe) - input)
         if self.reduction == "batchmean":
             return losses.sum() / input.shape[0]
@@ -214,7 +214,7 @@ class MultiLabelSoftMarginLoss(nn.Cell):
 
     def __init__(self, weight: Tensor | None = None, reduction: str = "mean") -> None:
         super().__init__()
-        self.class_weight = weight
+        self.class_weight = None if weight is None else Tensor(weight)
         self.reduction = reduction
 
     def construct(self, input: Tensor, target: Tensor) -> Tensor:
@@ -264,3 +264,50 @@ class HingeEmbeddingLoss(nn.Cell):
         zeros = ops.zeros_like(input)
         apart = ops.where(target != 1, ops.relu(self.margin - input), zeros)
         return reduced(apart + ops.where(target != -1, input, zeros), self.reduction)
+
+
+class MultiMarginLoss(nn.Cell):
+    """torch.nn.MultiMarginLoss: the weight of the classes may be an array."""
+
+    def __init__(self, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, reduction: str = "mean") -> None:
+        super().__init__()
+        self.p = p
+        self.margin = margin
+        self.class_weight = None if weight is None else Tensor(weight)
+        self.reduction = reduction
+
+    def construct(self, input: Tensor, target: Tensor) -> Tensor:
+        return ops.multi_margin_loss(input, target, self.p, self.margin, self.class_weight, self.reduction)
+
+
+class PoissonNLLLoss(nn.Cell):
+    """torch.nn.PoissonNLLLoss."""
+
+    def __init__(self, log_input: bool = True, full: bool = False, eps: float = 1e-8, reduction: str = "mean") -> None:
+        super().__init__()
+        self.log_input = log_input
+        self.full = full
+        self.eps = eps
+        self.reduction = reduction
+
+    def construct(self, input: Tensor, target: Tensor) -> Tensor:
+        return poisson_nll_loss(input, target, self.log_input, self.full, self.eps, self.reduction)
+
+
+def poisson_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    eps: float = 1e-8,
+    reduction: str = "mean",
+) -> Tensor:
+    """F.poisson_nll_loss; ``full`` adds Stirling's term where the target is above 1."""
+    if log_input:
+        losses = ops.exp(input) - target * input
+    else:
+        losses = input - target * ops.log(input + eps)
+    if full:
+        term = target * ops.log(target) - target + 0.5 * ops.log(6.283185307179586 * target)
+        losses = losses + ops.where(target <= 1, ops.zeros_like(term), term)
+    return reduced(losses, reduction)

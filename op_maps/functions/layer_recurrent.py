@@ -94,11 +94,7 @@ class ProjectedLSTM(nn.Cell):
         return ops.stack(outputs, 0), h, c
 
     def construct(self, x: Tensor, hx: tuple[Tensor, Tensor] | None = None):
-        single = x.ndim == 2  # (length, width): no batch, whatever batch_first says
-        if single:
-            x = x.expand_dims(1)
-            hx = None if hx is None else (hx[0].expand_dims(1), hx[1].expand_dims(1))
-        elif self.batch_first:
+        if self.batch_first:
             x = x.swapaxes(0, 1)
         rows = self.num_layers * self.directions
         if hx is None:
@@ -118,7 +114,19 @@ class ProjectedLSTM(nn.Cell):
             x = found[0] if self.directions == 1 else ops.cat(found, axis=2)
             if layer < self.num_layers - 1:
                 x = self.drop(x)
-        if single:
-            return x.squeeze(1), (ops.stack(hs, 0).squeeze(1), ops.stack(cs, 0).squeeze(1))
         out = x.swapaxes(0, 1) if self.batch_first else x
         return out, (ops.stack(hs, 0), ops.stack(cs, 0))
+
+
+def recurrent_without_batch(layer: nn.Cell, x: Tensor, hx: Tensor | tuple[Tensor, Tensor] | None = None):
+    """An LSTM, GRU or RNN on (length, width), its state (layers, width): as a batch of one."""
+    axis = 0 if layer.batch_first else 1
+    if hx is None:
+        out, state = layer(x.expand_dims(axis))
+    elif isinstance(hx, tuple):
+        out, state = layer(x.expand_dims(axis), (hx[0].expand_dims(1), hx[1].expand_dims(1)))
+    else:
+        out, state = layer(x.expand_dims(axis), hx.expand_dims(1))
+    if isinstance(state, tuple):
+        return out.squeeze(axis), (state[0].squeeze(1), state[1].squeeze(1))
+    return out.squeeze(axis), state.squeeze(1)

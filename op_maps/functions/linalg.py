@@ -29,3 +29,15 @@ def grouped_mm(a: Tensor, b: Tensor, offs: Tensor) -> Tensor:
     for index in range(b.shape[0]):
         out = out + ops.where(group == index, ops.matmul(a, b[index]), 0.0)
     return out
+
+
+def corrcoef(x: Tensor) -> Tensor:
+    """torch.corrcoef: correlations of the rows, within -1 and 1."""
+    if x.ndim < 2:
+        flat = x.reshape(-1)
+        spread = flat - flat.mean()
+        return (spread * spread).sum() / (spread * spread).sum()
+    apart = x - x.mean(-1, keep_dims=True)
+    products = ops.matmul(apart, apart.swapaxes(0, 1))
+    spread = ops.sqrt(ops.diagonal(products))
+    return ops.clamp(products / spread.expand_dims(0) / spread.expand_dims(1), -1.0, 1.0)

@@ -8,6 +8,8 @@ from mindspore import Tensor, ops
 def roll(x: Tensor, shifts: int | tuple[int, ...], dims: int | tuple[int, ...] | None = None) -> Tensor:
     """torch.roll (ops.roll has no CPU kernel)."""
     shape = x.shape
+    if x.ndim == 0:
+        return x
     if dims is None:
         x = x.reshape(-1)
         dims = 0
@@ -31,6 +33,8 @@ def unflatten(x: Tensor, dim: int, sizes: tuple[int, ...]) -> Tensor:
 
 def sliding_windows(x: Tensor, dim: int, size: int, step: int) -> Tensor:
     """torch.Tensor.unfold: windows of a dimension; their elements become a new last dimension."""
+    if x.ndim == 0:
+        return x.reshape(1)
     axis = dim % x.ndim
     count = (x.shape[axis] - size) // step + 1
     starts = ops.arange(count).expand_dims(1) * step

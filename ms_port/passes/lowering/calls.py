@@ -26,12 +26,13 @@ from ms_port.passes.lowering.builtin_calls import lower_builtin
 from ms_port.passes.lowering.config_objects import copied, make_config, replaced_config
 from ms_port.passes.lowering.configs import read_fields
 from ms_port.passes.lowering.constructing import accept, construct, construct_cell, is_variable, make_partial
+from ms_port.passes.lowering.empty import lower_empty
 from ms_port.passes.lowering.expanding import expand_call
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.module_calls import call_any, call_module
 from ms_port.passes.lowering.module_methods import lower_module_method
 from ms_port.passes.lowering.names import of_value
-from ms_port.passes.lowering.scope import Scope, Untranslatable, same
+from ms_port.passes.lowering.scope import Scope, Untranslatable, dtype_expression, same
 from ms_port.passes.lowering.static_calls import lower_static_call
 
 
@@ -167,7 +168,8 @@ def lower_torch(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.
     names = {f.callee.name for f in facts if isinstance(f.callee, FunctionValue)}
     if scope.work.freeze and names == {"torch.Tensor.size"} and (frozen := scope.constant(node)) is not None:
         return frozen
-    api = base_api(scope, names.pop())
+    written = names.pop()
+    api = base_api(scope, written)
     if names:
         raise Untranslatable(node, f"`{ast.unparse(node.func)}` is several torch functions")
     if node.args and is_batch_norm_of_base(scope.work.program, scope.function.owner, api, facts):
@@ -185,6 +187,8 @@ def lower_torch(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.
     if scope.host and receiver is not None and api in _FILLS:
         call = Call(_FILLS[api], (receiver, *args), keywords)
         api = call.api
+    if (constant := lower_empty(scope, node, facts, call)) is not None:
+        return constant
     try:
         if scope.host and scope.work.opmap.row(api) is not None and not api.startswith("torch.nn.init."):
             lowering = scope.work.opmap.host(call)
@@ -194,10 +198,26 @@ def lower_torch(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.
         if scope.host or not any(holds_tensor(f.result) for f in facts):
             raise Untranslatable(node, str(error)) from error
         try:
-            return expand_call(scope, node, facts, call)
+            return _as_before(call, written, expand_call(scope, node, facts, call))
         except Untranslatable as other:
             return _stub(scope, node, call, f"{error}; {other.reason}")
-    return accept(scope, node, lowering, api)
+    return _as_before(call, written, accept(scope, node, lowering, api))
+
+
+_TRUTHS = frozenset("eq ne lt le gt ge not_equal greater less greater_equal less_equal isnan".split())
+
+
+def _as_before(call: Call, written: str, made: ast.expr) -> ast.expr:
+    """``x.eq_(y)`` and ``x.add_(wider)`` leave x its type, which the form that is not in place changes."""
+    receiver = call.receiver
+    if receiver is None or written == call.api or not written.endswith("_") or not receiver.values:
+        return made
+    kinds = {v.dtype for a in (receiver, *call.args) for v in a.values or () if isinstance(v, TensorValue)}
+    name = call.api.rpartition(".")[2]
+    if len(kinds) < 2 and not ((name in _TRUTHS or name.startswith("logical_")) and kinds != {"bool"}):
+        return made
+    own = {v.dtype for v in receiver.values if isinstance(v, TensorValue)}
+    return ast.Call(ast.Attribute(made, "astype", ast.Load()), [dtype_expression(own.pop())], []) if own else made
 
 
 def base_api(scope: Scope, api: str) -> str:

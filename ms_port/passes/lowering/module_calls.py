@@ -6,7 +6,9 @@ import ast
 from collections.abc import Sequence
 
 from ms_port.ir.program import CallFact
-from ms_port.ir.values import ModuleValue, Value
+from ms_port.ir.tree import literal
+from ms_port.ir.values import ModuleValue, TensorValue, Value
+from ms_port.opmap.rows import Row
 from ms_port.opmap.signature import parse_signature
 from ms_port.passes.lowering.arguments import user_arguments
 from ms_port.passes.lowering.base_layers import is_base_forward
@@ -45,7 +47,38 @@ def call_module(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.
         call = ast.Call(func, args, keywords)
         call.callees = tuple(sorted(keys))  # type: ignore[attr-defined]
         return call
-    return ast.Call(func, *_layer_arguments(scope, node, facts, args, keywords))
+    call = ast.Call(func, *_layer_arguments(scope, node, facts, args, keywords))
+    return _without_batch(scope, node, facts, call)
+
+
+def _without_batch(scope: Scope, node: ast.Call, facts: Sequence[CallFact], call: ast.Call) -> ast.expr:
+    """A layer that MindSpore calls with a batch only, called without: one is put before it and taken away."""
+    rows = {row.api: row for f in facts if (row := _row_of(scope, f.callee)) is not None}
+    sizes = {row.batch_ndim for row in rows.values()} - {None}
+    if not sizes or not call.args:
+        return call
+    given = [next(iter((*f.args, *(v for _, v in f.kwargs))), None) for f in facts]
+    missing = {isinstance(v, TensorValue) and v.ndim + 1 in sizes for v in given}
+    if missing == {False}:
+        return call
+    if len(missing) > 1 or len(rows) > 1:
+        raise Untranslatable(node, "a layer is called with a batch and without")
+    function = rows.popitem()[1].batch_call
+    if function is None:
+        before = ast.Call(ast.Attribute(call.args[0], "expand_dims", ast.Load()), [literal(0)], [])
+        call = ast.Call(call.func, [before, *call.args[1:]], call.keywords)
+        return ast.Call(ast.Attribute(call, "squeeze", ast.Load()), [literal(0)], [])
+    scope.work.op_functions.add(function)
+    name = mark_functions(ast.Name(function, ast.Load()), frozenset([function]))
+    return ast.Call(name, [call.func, *call.args], call.keywords)
+
+
+def _row_of(scope: Scope, callee: Value) -> Row | None:
+    """The row of a layer, through ``same_as``."""
+    row = scope.work.opmap.row(callee.cls) if isinstance(callee, ModuleValue) else None
+    while row is not None and row.same_as:
+        row = scope.work.opmap.row(row.same_as)
+    return row
 
 
 def _layer_arguments(
