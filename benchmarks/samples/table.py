@@ -47,7 +47,7 @@ def _imprecise(reason: str) -> bool:
 def name_of(key: str) -> str:
     """``nn.Conv2d`` of ``module:nn.Conv2d:3``."""
     kind, name, _ = key.split(":")
-    return name if kind in ("op", "module") else f"{name} ({kind.removeprefix('module-')})"
+    return name if kind in ("op", "module") else f"{name} ({kind.removeprefix('module-').removeprefix('op-')})"
 
 
 def _translated(made: Mapping[str, Line]) -> str:

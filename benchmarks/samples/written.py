@@ -42,7 +42,7 @@ class Sample:
     """One sample: the module's source, the tensors that ``forward`` takes, and how the op itself is called."""
 
     key: str
-    """``op:nn.functional.conv2d:3``, ``module:nn.Conv2d:0``, ``inplace:add:0``, ``method:add:0``."""
+    """``op:nn.functional.conv2d:3``, ``op-int64:add:0``, ``module:nn.Conv2d:0``, ``inplace:add:0``, ``method:add:0``."""
     api: str
     source: str
     inputs: tuple[torch.Tensor, ...]
@@ -161,6 +161,24 @@ def op_samples(op: Any, count: int) -> Iterator[Sample | tuple[str, str]]:
     for index, sample in spread(samples, count):
         yield _op_sample(op, f"op:{name}:{index}", sample, differentiable, dtype)
     yield from _other_styles(op, name, samples, differentiable, dtype)
+    if dtype is torch.float32:
+        yield from _other_types(op, name, count)
+
+
+def _other_types(op: Any, name: str, count: int) -> Iterator[Sample | tuple[str, str]]:
+    """The same op on integers and truth values: a few samples, no gradient."""
+    for dtype in (torch.int64, torch.bool):
+        if not op.supports_dtype(dtype, "cpu"):
+            continue
+        kind = f"op-{str(dtype).removeprefix('torch.')}"
+        torch.manual_seed(0)
+        try:
+            samples = list(op.sample_inputs("cpu", dtype, requires_grad=False))
+        except Exception as error:
+            yield f"{kind}:{name}:0", f"PyTorch makes no samples: {type(error).__name__}"
+            continue
+        for index, sample in spread(samples, max(count // 2, 1)):
+            yield _op_sample(op, f"{kind}:{name}:{index}", sample, False, dtype)
 
 
 def _op_sample(op: Any, key: str, sample: Any, differentiable: bool, dtype: torch.dtype) -> Sample | tuple[str, str]:

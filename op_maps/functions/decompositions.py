@@ -28,6 +28,15 @@ def cholesky(a: Tensor, upper: bool = False) -> Tensor:
     return low.swapaxes(-1, -2) if upper else low
 
 
+def cholesky_inverse(low: Tensor, upper: bool = False) -> Tensor:
+    """torch.cholesky_inverse: the inverse of ``L L^T``. Torch's gradient is not cut to the triangle."""
+    half = ops.triu(low) if upper else ops.tril(low)
+    inverse = ops.inverse(low + ops.stop_gradient(half - low))
+    if upper:
+        return ops.matmul(inverse, inverse.swapaxes(-1, -2))
+    return ops.matmul(inverse.swapaxes(-1, -2), inverse)
+
+
 def no_errors(a: Tensor) -> Tensor:
     """The ``info`` of torch's ``*_ex`` functions: 0 for each matrix, which MindSpore does not look at."""
     return ops.zeros(a.shape[:-2], dtype=ms.int32)
@@ -117,7 +126,10 @@ class SquareLu(nn.Cell):
 def lu_of_matrix(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """P, L and U of (m, n)."""
     rows, columns = a.shape
-    order = ops.stop_gradient(dense.lu(ops.stop_gradient(a))[0]).astype(a.dtype)
+    wide = ops.stop_gradient(a)
+    if rows > columns:  # mindspore.scipy's lu takes no more rows than columns
+        wide = ops.cat((wide, ops.zeros((rows, rows - columns), a.dtype)), axis=1)
+    order = ops.stop_gradient(dense.lu(wide)[0]).astype(a.dtype)
     turned = ops.matmul(order.swapaxes(0, 1), a)
     if rows == columns:
         low, up = SquareLu()(turned)
