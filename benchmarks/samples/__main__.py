@@ -68,7 +68,9 @@ def _samples(options: argparse.Namespace) -> Iterator[Any]:
             yield from module_samples(info, options.samples)
     for op in op_db:
         name = op_name(op)
-        if any(re.search(options.match, f"{kind}:{name}:") for kind in ("op", "op-int64", "op-bool", "method", "inplace")):
+        if any(
+            re.search(options.match, f"{kind}:{name}:") for kind in ("op", "op-int64", "op-bool", "method", "inplace")
+        ):
             yield from op_samples(op, options.samples)
 
 

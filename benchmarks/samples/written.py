@@ -42,7 +42,7 @@ class Sample:
     """One sample: the module's source, the tensors that ``forward`` takes, and how the op itself is called."""
 
     key: str
-    """``op:nn.functional.conv2d:3``, ``op-int64:add:0``, ``module:nn.Conv2d:0``, ``inplace:add:0``, ``method:add:0``."""
+    """``op:nn.functional.conv2d:3``, ``op-int64:add:0``, ``module:nn.Conv2d:0``, ``inplace:add:0``."""
     api: str
     source: str
     inputs: tuple[torch.Tensor, ...]

@@ -25,3 +25,25 @@ def complex_abs(x: Tensor) -> Tensor:
 def view_as_complex(x: Tensor) -> Tensor:
     """torch.view_as_complex: the last axis holds real and imaginary part."""
     return ops.Complex()(x[..., 0], x[..., 1])
+
+
+def fft_c2c(x: Tensor, dim: tuple[int, ...], normalization: int, forward: bool) -> Tensor:
+    """aten._fft_c2c; normalization: 0 none, 1 by the root of the count, 2 by the count."""
+    if forward:
+        return ops.fftn(x, dim=tuple(dim), norm=("backward", "ortho", "forward")[normalization])
+    return ops.ifftn(x, dim=tuple(dim), norm=("forward", "ortho", "backward")[normalization])
+
+
+def fft_r2c(x: Tensor, dim: tuple[int, ...], normalization: int, onesided: bool) -> Tensor:
+    """aten._fft_r2c."""
+    norm = ("backward", "ortho", "forward")[normalization]
+    return ops.rfftn(x, dim=tuple(dim), norm=norm) if onesided else ops.fftn(x, dim=tuple(dim), norm=norm)
+
+
+def fft_c2r(x: Tensor, dim: tuple[int, ...], normalization: int, last_dim_size: int) -> Tensor:
+    """aten._fft_c2r."""
+    sizes = ()
+    for axis in dim[:-1]:
+        sizes = (*sizes, x.shape[axis])
+    norm = ("forward", "ortho", "backward")[normalization]
+    return ops.irfftn(x, s=(*sizes, last_dim_size), dim=tuple(dim), norm=norm)

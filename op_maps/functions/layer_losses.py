@@ -266,18 +266,11 @@ class HingeEmbeddingLoss(nn.Cell):
         return reduced(apart + ops.where(target != -1, input, zeros), self.reduction)
 
 
-class MultiMarginLoss(nn.Cell):
+class MultiMarginLoss(nn.MultiMarginLoss):
     """torch.nn.MultiMarginLoss: the weight of the classes may be an array."""
 
     def __init__(self, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, reduction: str = "mean") -> None:
-        super().__init__()
-        self.p = p
-        self.margin = margin
-        self.class_weight = None if weight is None else Tensor(weight)
-        self.reduction = reduction
-
-    def construct(self, input: Tensor, target: Tensor) -> Tensor:
-        return ops.multi_margin_loss(input, target, self.p, self.margin, self.class_weight, self.reduction)
+        super().__init__(p, margin, reduction, None if weight is None else Tensor(weight))
 
 
 class PoissonNLLLoss(nn.Cell):

@@ -2,6 +2,8 @@
 
 from mindspore import Tensor, nn, ops
 
+from .pooling import lp_pool
+
 
 class AdaptiveAvgPool1d(nn.Cell):
     """torch.nn.AdaptiveAvgPool1d (nn.AdaptiveAvgPool1d wants sizes that divide)."""
@@ -78,3 +80,25 @@ class MaxUnpool(nn.Cell):
         flat = ops.zeros((rows, count), x.dtype)
         out = ops.tensor_scatter_elements(flat, indices.reshape(rows, -1), x.reshape(rows, -1), axis=1)
         return out.reshape(lead + sizes)
+
+
+class LPPool(nn.Cell):
+    """torch.nn.LPPool1d, 2d and 3d (``dims``)."""
+
+    def __init__(
+        self,
+        dims: int,
+        norm_type: float,
+        kernel_size: int | tuple[int, ...],
+        stride: int | tuple[int, ...] | None = None,
+        ceil_mode: bool = False,
+    ) -> None:
+        super().__init__()
+        self.dims = dims
+        self.norm_type = norm_type
+        self.kernel_size = kernel_size
+        self.stride = stride
+        self.ceil_mode = ceil_mode
+
+    def construct(self, x: Tensor) -> Tensor:
+        return lp_pool(x, self.dims, self.norm_type, self.kernel_size, self.stride, self.ceil_mode)

@@ -49,7 +49,7 @@ def quantile(
         (1,) * rank if keepdim and x.ndim != rank else x.shape[:axis] + ((1,) if keepdim else ()) + x.shape[axis + 1 :]
     )
     rows = ops.sort(x.swapaxes(axis, -1), -1)[0]
-    rows = ops.where(ops.isnan(rows).any(-1, keepdims=True), rows[..., -1:], rows)
+    rows = ops.where(ops.isnan(rows).any(-1, keep_dims=True), rows[..., -1:], rows)
     places = (q if isinstance(q, Tensor) else Tensor(q, x.dtype)).reshape(-1) * (x.shape[axis] - 1)
     below, above = ops.floor(places), ops.ceil(places)
     low = ops.gather(rows, below.astype(ms.int64), rows.ndim - 1)
