@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from dataclasses import replace
 
-from ms_port.ir.values import SequenceValue
+from ms_port.ir.values import Literal, SequenceValue
 from ms_port.opmap.calls import RESULT, Argument, Call
 from ms_port.opmap.errors import UnknownValue
 from ms_port.opmap.filters import source_of
 from ms_port.opmap.signature import MISSING, Bound, Parameter, argument_values
 from ms_port.opmap.slot import Slot, StarSlot, plain
+
+
+REFUSE_INT = frozenset({"eps", "alpha", "init"})
+"""Parameters for which MindSpore 2.10 refuses an int in a cell or operator (measured: norms, ELU, CELU, PReLU)."""
 
 
 def make_slots(signature: tuple[Parameter, ...], bound: Mapping[str, Bound], call: Call) -> dict[str, Slot]:
@@ -29,7 +34,7 @@ def make_slots(signature: tuple[Parameter, ...], bound: Mapping[str, Bound], cal
         elif parameter.kind == "keywords":
             slots[parameter.name] = _rest(parameter.name, got)
         elif got is not None:
-            slots[parameter.name] = _given(parameter.name, got.arguments[0])
+            slots[parameter.name] = _given(parameter.name, _as_float(parameter, got.arguments[0]))
         elif parameter.default is not MISSING:
             slots[parameter.name] = Slot(parameter.name, False, (default_node(parameter),), (parameter.default,))
         else:
@@ -40,6 +45,22 @@ def make_slots(signature: tuple[Parameter, ...], bound: Mapping[str, Bound], cal
 def default_node(parameter: Parameter) -> ast.expr:
     """A default as source."""
     return ast.parse(source_of(parameter.default), mode="eval").body
+
+
+def _as_float(parameter: Parameter, argument: Argument) -> Argument:
+    """The argument with whole numbers as floats where torch's default is one: MindSpore has kernels that refuse an int."""
+    values = argument_values(argument)
+    whole = bool(values) and all(isinstance(v, Literal) and type(v.value) is int for v in values or ())
+    if not isinstance(parameter.default, float) or not whole:
+        return argument
+    assert values is not None
+    floats = tuple(Literal(float(v.value)) for v in values if isinstance(v, Literal) and isinstance(v.value, int))
+    if isinstance(argument.expression, ast.Constant):
+        return replace(argument, expression=ast.Constant(floats[0].value), values=floats)
+    if parameter.name not in REFUSE_INT:
+        return argument
+    call = ast.Call(ast.Name("float", ast.Load()), [argument.expression], [])
+    return replace(argument, expression=call, values=floats)
 
 
 def _given(name: str, argument: Argument) -> Slot:
