@@ -19,6 +19,7 @@ from ms_port.passes.loop_names import bind_before_loops
 from ms_port.passes.lowering import lower_program
 from ms_port.passes.name import unique_names
 from ms_port.passes.own_backward import own_backwards
+from ms_port.passes.parameter_names import name_parameters_again
 from ms_port.passes.prune import prune
 from ms_port.passes.randomness import own_draws
 from ms_port.passes.reach import keep_reached
@@ -79,6 +80,7 @@ _PASSES: tuple[tuple[str, Callable[[Program, _Given], Program]], ...] = (
     ("draws", lambda program, given: own_draws(program)),
     ("loop names", lambda program, given: bind_before_loops(program)),
     ("finish", lambda program, given: finish(program)),
+    ("parameter names", lambda program, given: name_parameters_again(program)),
     ("value reads", lambda program, given: settle_value_reads(program)),
     ("unread", lambda program, given: flag_unread_behaviour(program, given.recording)),
 )

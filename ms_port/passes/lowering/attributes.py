@@ -229,9 +229,11 @@ def _renamed(scope: Scope, owner: str, attr: str) -> str | None:
     if owner in scope.work.program.cells:
         bases = [b for b in _mro(scope, owner) if b.startswith("torch.nn.") and b != "torch.nn.Module"]
         return _renamed(scope, bases[0], attr) or attr if bases else attr
+    if owner == "torch.nn.Module":
+        return attr
     row = scope.work.opmap.row(owner)
     if row is None:
-        return attr if owner == "torch.nn.Module" else None
+        return None
     for rule in row.weights:
         if rule.torch == attr:
             return rule.mindspore

@@ -44,7 +44,7 @@ def expression(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
             return [ast.Assign([ast.Name(name, ast.Store())], lowered)]
     if isinstance(lowered, ast.Constant | ast.Name | ast.Attribute):
         lost = (
-            changed_container(statement) is not None
+            changed_container(statement) is not None or bool(scope.facts.effects.get(nid(statement)))
             if scope.host
             else (changes_tensors(scope, statement) or _may_change_arguments(scope, statement.value))
         )

@@ -41,6 +41,8 @@ def flat_call(scope: Scope, node: ast.Call, facts: Sequence[CallFact], error: Un
         raise Untranslatable(node, f"{error.reason}; flat: {second.reason}") from error
     if len(texts) != 1:
         raise Untranslatable(node, f"{error.reason}; flat: its calls differ between instances")
+    if len({tuple(map(ast.unparse, body.inputs.values())) for body in bodies}) != 1:  # a loop over cells, say
+        raise Untranslatable(node, f"{error.reason}; flat: its tensors differ between the times it ran")
     first = bodies[0]
     name = _unique(scope, f"{_short(node)}_flat", texts.pop())
     key = f"flat:{name}"

@@ -12,7 +12,7 @@ from ms_port.passes.lowering.arguments import without_stars
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.scope import Scope, Untranslatable, dtype_expression, mark_functions
 
-_SAME = {"apply": "apply", "append": "append", "extend": "extend", "insert": "insert"}
+_SAME = frozenset("apply append extend insert update pop clear".split())
 _ITERATORS = {
     "modules": ("cells_and_names", True),
     "named_modules": ("cells_and_names", False),
@@ -66,7 +66,7 @@ def lower_module_method(scope: Scope, node: ast.Call, facts: Sequence[CallFact],
         case _ if name in _NOTHING:
             return lower(scope, node.func.value)
         case _ if name in _SAME:
-            func = ast.Attribute(lower(scope, node.func.value), _SAME[name], ast.Load())
+            func = ast.Attribute(lower(scope, node.func.value), name, ast.Load())
             return ast.Call(func, [lower(scope, a) for a in node.args], [])
         case _ if name in _ITERATORS and scope.host:
             method, pairs = _ITERATORS[name]
