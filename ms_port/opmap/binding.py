@@ -13,7 +13,6 @@ from ms_port.opmap.filters import source_of
 from ms_port.opmap.signature import MISSING, Bound, Parameter, argument_values
 from ms_port.opmap.slot import Slot, StarSlot, plain
 
-
 REFUSE_INT = frozenset({"eps", "alpha", "init"})
 """Parameters for which MindSpore 2.10 refuses an int in a cell or operator (measured: norms, ELU, CELU, PReLU)."""
 
@@ -48,7 +47,7 @@ def default_node(parameter: Parameter) -> ast.expr:
 
 
 def _as_float(parameter: Parameter, argument: Argument) -> Argument:
-    """The argument with whole numbers as floats where torch's default is one: MindSpore has kernels that refuse an int."""
+    """Whole numbers as floats where torch's default is one: some kernels of MindSpore refuse an int."""
     values = argument_values(argument)
     whole = bool(values) and all(isinstance(v, Literal) and type(v.value) is int for v in values or ())
     if not isinstance(parameter.default, float) or not whole:

@@ -9,6 +9,7 @@ from ms_port.ir.program import CallFact
 from ms_port.ir.tree import literal, nid
 from ms_port.ir.values import ClassValue, Literal, ModuleValue, ObjectValue, SequenceValue, TensorValue, holds_tensor
 from ms_port.passes.lowering.expressions import lower
+from ms_port.passes.lowering.legacy_tensors import LEGACY, legacy_tensor
 from ms_port.passes.lowering.scope import Scope, Untranslatable, same
 
 GRAPH_BUILTINS = frozenset(
@@ -29,6 +30,8 @@ def lower_builtin(scope: Scope, node: ast.Call, facts: Sequence[CallFact], name:
         return _rebuilt(scope, node, ast.Name("OrderedDict", ast.Load()))
     if name == "collections.OrderedDict" and not node.args and not node.keywords:
         return ast.Dict([], [])
+    if name in LEGACY:
+        return legacy_tensor(scope, node, facts, name)
     if short in ("isinstance", "issubclass"):
         return _isinstance(scope, node)
     if short == "dict" and not scope.host and not node.args and all(k.arg for k in node.keywords):

@@ -32,6 +32,7 @@ from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.module_calls import call_any, call_module
 from ms_port.passes.lowering.module_methods import lower_module_method
 from ms_port.passes.lowering.names import of_value
+from ms_port.passes.lowering.parameter_starts import started
 from ms_port.passes.lowering.scope import Scope, Untranslatable, dtype_expression, same
 from ms_port.passes.lowering.static_calls import lower_static_call
 
@@ -201,7 +202,9 @@ def lower_torch(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.
             return _as_before(call, written, expand_call(scope, node, facts, call))
         except Untranslatable as other:
             return _stub(scope, node, call, f"{error}; {other.reason}")
-    return _as_before(call, written, accept(scope, node, lowering, api))
+    made = _as_before(call, written, accept(scope, node, lowering, api))
+    fresh = scope.host and receiver is not None and isinstance(receiver.expression, ast.Call)
+    return started(made) if fresh and api.startswith("torch.nn.init.") else made
 
 
 _TRUTHS = frozenset("eq ne lt le gt ge not_equal greater less greater_equal less_equal isnan".split())

@@ -12,12 +12,11 @@ from ms_port.opmap import Argument, Call, NoLowering
 from ms_port.passes.lowering.arguments import torch_arguments
 from ms_port.passes.lowering.constructing import accept
 from ms_port.passes.lowering.expressions import lower
+from ms_port.passes.lowering.parameter_starts import STARTS, array_of, filled_local, initializer_of
 from ms_port.passes.lowering.scope import Scope, Untranslatable
 
 _CONSTANTS = {"torch.Tensor.zero_", "torch.Tensor.fill_", "torch.nn.init.zeros_", "torch.nn.init.ones_"}
 _CONSTANTS |= {"torch.nn.init.constant_"}
-_STARTS = {"torch.Tensor.normal_", "torch.Tensor.uniform_", "torch.Tensor.zero_", "torch.Tensor.fill_"}
-"""What an initializer says: these stay ``set_data(initializer(...))``, which the caller makes."""
 
 
 def host_write(scope: Scope, statement: ast.Expr) -> list[ast.stmt] | None:
@@ -42,7 +41,9 @@ def host_write(scope: Scope, statement: ast.Expr) -> list[ast.stmt] | None:
     plain = _without_data(target)
     if isinstance(plain, ast.Subscript):
         return [*before, _into_part(scope, call, api, plain)]
-    if not api.startswith("torch.Tensor.") or api in _STARTS or scope.work.opmap.row(api) is not None:
+    if isinstance(plain, ast.Name) and (api in STARTS or api.startswith("torch.nn.init.")):
+        return _fill(scope, plain.id, call)
+    if not api.startswith("torch.Tensor.") or api in STARTS or scope.work.opmap.row(api) is not None:
         return None
     args, keywords = torch_arguments(scope, call, facts, api)
     base = lower(scope, plain)
@@ -56,6 +57,15 @@ def host_write(scope: Scope, statement: ast.Expr) -> list[ast.stmt] | None:
     if isinstance(plain, ast.Name) and is_local:
         return [*before, ast.Assign([ast.Name(plain.id, ast.Store())], made)]
     return [*before, ast.Expr(ast.Call(ast.Attribute(base, "set_data", ast.Load()), [made], []))]
+
+
+def _fill(scope: Scope, name: str, call: ast.Call) -> list[ast.stmt] | None:
+    """An initializer for a local tensor: for one that becomes a Parameter it is said there."""
+    if filled_local(scope, name) is not None:
+        return []
+    if not _is_made_here(scope, name):
+        return None
+    return [ast.Assign([ast.Name(name, ast.Store())], array_of(initializer_of(scope, call), name))]
 
 
 def _api(facts: Sequence[CallFact]) -> str | None:

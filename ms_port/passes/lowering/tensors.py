@@ -13,10 +13,12 @@ from ms_port.ir.program import CallFact
 from ms_port.ir.tree import expression, literal
 from ms_port.ir.values import ClassValue, Literal, TensorValue, Value
 from ms_port.passes.lowering.expressions import lower
+from ms_port.passes.lowering.parameter_starts import initial_value
 from ms_port.passes.lowering.scope import Scope, Untranslatable, dtype_expression, same
 
 _CONSTANT = {"torch.zeros": "'zeros'", "torch.ones": "'ones'", "torch.empty": "'zeros'", "torch.full": None}
 _CONSTANT |= {"torch.Tensor": "'zeros'", "torch.FloatTensor": "'zeros'"}
+_LEGACY = frozenset({"torch.Tensor", "torch.FloatTensor"})
 _RANDOM = {"torch.randn": "Normal(sigma=1.0)", "torch.rand": "Uniform01()"}
 
 
@@ -43,7 +45,12 @@ def is_parameter_call(scope: Scope, node: ast.expr) -> bool:
 
 def parameter_value(scope: Scope, node: ast.expr, results: Sequence[Value]) -> ast.expr:
     """What a parameter starts with: an initializer where the source fills, numpy where it computes, else zeros."""
-    made = _initializer(scope, node)
+    filled = initial_value(scope, node)
+    made = _initializer(scope, filled[0] if filled is not None else node)
+    if filled is not None:
+        if not isinstance(made, ast.Call) or ast.unparse(made.func) != "initializer":
+            made = _allocated(scope, node, results, flagged=False)
+        made.args[0] = filled[1]
     if made is not None:
         return made
     try:
@@ -145,6 +152,8 @@ def _shape(scope: Scope, node: ast.Call, name: str) -> ast.expr | None:
         return lower(scope, keyword) if keyword is not None else None
     lowered = [lower(scope, a) for a in sizes]
     first = facts[0].args[0]
+    if name in _LEGACY and isinstance(first, Literal) and isinstance(first.value, list | tuple):
+        return None  # the values themselves
     if len(sizes) == 1 and not isinstance(sizes[0], ast.Starred) and isinstance(first, Literal):
         if isinstance(first.value, tuple):
             return lowered[0]
@@ -154,9 +163,7 @@ def _shape(scope: Scope, node: ast.Call, name: str) -> ast.expr | None:
                 if not isinstance(lowered[0], ast.List)
                 else ast.Tuple(lowered[0].elts, ast.Load())
             )
-    if name in ("torch.Tensor", "torch.FloatTensor") and not all(
-        isinstance(a, Literal) and isinstance(a.value, int) for a in facts[0].args
-    ):
+    if name in _LEGACY and not all(isinstance(a, Literal) and isinstance(a.value, int) for a in facts[0].args):
         return None
     return ast.Tuple(lowered, ast.Load())
 
@@ -167,20 +174,21 @@ def _dtype(scope: Scope, node: ast.Call) -> ast.expr | None:
     return None if dtypes == {"float32"} else dtype_expression(dtypes.pop()) if len(dtypes) == 1 else None
 
 
-def _allocated(scope: Scope, node: ast.AST, results: Sequence[Value]) -> ast.expr:
-    """Zeros of the right shape: the values come with the weights."""
+def _allocated(scope: Scope, node: ast.AST, results: Sequence[Value], flagged: bool = True) -> ast.Call:
+    """Zeros of the right shape: the values come with the weights (which is said where ``flagged``)."""
     shapes = [Literal(v.shape) for v in results if isinstance(v, TensorValue)]
     if not shapes or not same(shapes):
         raise Untranslatable(node, "its shape differs between instances")
     value = results[0]
     assert isinstance(value, TensorValue)
-    scope.flag(
-        node,
-        "MSP502",
-        "the values of this tensor are not recomputed in the port: they come with the weights",
-        "Load the converted weights before use.",
-        severity="info",
-    )
+    if flagged:
+        scope.flag(
+            node,
+            "MSP502",
+            "the values of this tensor are not recomputed in the port: they come with the weights",
+            "Load the converted weights before use.",
+            severity="info",
+        )
     arguments = [expression("'zeros'"), literal(value.shape)]
     if value.dtype != "float32":
         arguments.append(dtype_expression(value.dtype))

@@ -1,0 +1,95 @@
+"""Constructors: cells that join a container late, tensors that are filled before they become parameters."""
+
+from __future__ import annotations
+
+import math
+from typing import Callable, Dict, Tuple
+
+import torch
+from torch import Tensor, nn
+
+
+class FilledLists(nn.Module):
+    """Lists and dicts that have their place before their cells come."""
+
+    def __init__(self, units: Tuple[int, ...] = (4, 4)) -> None:
+        super().__init__()
+        self.layers = nn.ModuleDict()
+        for i, u in enumerate(units):
+            self.layers["layer_" + str(i + 1)] = nn.Linear(4, u)
+        self.more = nn.ModuleList()
+        for _ in range(2):
+            self.more.append(nn.Linear(4, 4))
+        self.named = nn.ModuleDict({"a": nn.Linear(4, 4)})
+        self.named.update({"b": nn.Linear(4, 4)})
+
+    def forward(self, x: Tensor) -> Tensor:
+        for i in range(2):
+            x = self.layers["layer_" + str(i + 1)](x)
+        for m in self.more:
+            x = m(x)
+        return self.named["b"](self.named["a"](x))
+
+
+class PlainHolders(nn.Module):
+    """``nn.Module()`` that only holds children; a child that gets another one; a list filled under another name."""
+
+    def __init__(self, n: int = 3) -> None:
+        super().__init__()
+        self.net = FilledLists()
+        self.net.fc = nn.Linear(4, 2)
+        self.mid = nn.Module()
+        self.mid.first = nn.Linear(4, 4)
+        self.ups = nn.ModuleList()
+        for _ in range(2):
+            up = nn.Module()
+            up.conv = nn.Linear(4, 4)
+            self.ups.append(up)
+        self.convs = nn.ModuleList()
+        layers = self.convs
+        for _ in range(n):
+            layers.append(nn.Linear(4, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for c in self.convs:
+            x = c(x)
+        for up in self.ups:
+            x = up.conv(x)
+        return self.net.fc(self.net(self.mid.first(x)))
+
+
+class FilledTensors(nn.Module):
+    """Tensors that an initializer fills before they are parameters or buffers."""
+
+    def __init__(self, n: int = 4, r: int = 2) -> None:
+        super().__init__()
+        a = torch.empty(r, n)
+        nn.init.kaiming_uniform_(a, a=math.sqrt(5))
+        self.a = nn.Parameter(a)
+        t = torch.zeros(n, n)
+        bound = 1.0 / math.sqrt(t.size(1))
+        t.uniform_(-bound, bound)
+        self.t = nn.Parameter(t)
+        v = torch.empty(n, n).normal_(0, 0.1)
+        v = v / 2
+        self.v = nn.Parameter(v)
+        k = torch.zeros(n)
+        nn.init.constant_(k, 0.5)
+        self.register_buffer("k", k)
+        self.o = nn.Parameter(nn.init.orthogonal_(torch.Tensor(n, n)))
+        self.b = nn.Parameter(torch.Tensor(n).fill_(0.3))
+        self.values = nn.Parameter(torch.Tensor([0.1, 0.2]))
+        self.indices = torch.LongTensor([1, 0])
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x @ self.t @ self.v @ self.o * self.k + self.b * self.values.sum()
+        return (x @ self.a.t()).sum() + y[:, self.indices].sum(1, keepdim=True) * y
+
+
+x4 = torch.randn(3, 4, generator=torch.Generator().manual_seed(1))
+
+CASES: Dict[str, Tuple[Callable[[], nn.Module], Tuple[Tensor, ...]]] = {
+    "filled lists": (FilledLists, (x4,)),
+    "plain holders": (PlainHolders, (x4,)),
+    "filled tensors": (FilledTensors, (x4,)),
+}
