@@ -53,9 +53,10 @@ def _as_float(parameter: Parameter, argument: Argument) -> Argument:
     if not isinstance(parameter.default, float) or not whole:
         return argument
     assert values is not None
-    floats = tuple(Literal(float(v.value)) for v in values if isinstance(v, Literal) and isinstance(v.value, int))
+    numbers = [float(v.value) for v in values if isinstance(v, Literal) and isinstance(v.value, int)]
+    floats = tuple(map(Literal, numbers))
     if isinstance(argument.expression, ast.Constant):
-        return replace(argument, expression=ast.Constant(floats[0].value), values=floats)
+        return replace(argument, expression=ast.Constant(numbers[0]), values=floats)
     if parameter.name not in REFUSE_INT:
         return argument
     call = ast.Call(ast.Name("float", ast.Load()), [argument.expression], [])

@@ -58,17 +58,19 @@ def filled_local(scope: Scope, name: str) -> tuple[ast.expr, ast.Call] | None:
     known: set[int] = set()
     for statement in scope.function.body:
         match statement:
-            case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:
+            case ast.Assign(targets=[ast.Name(id=stored)], value=value) if stored == name:
                 made.append(value)
             case ast.Expr(value=ast.Call() as call):
                 target = filled_tensor(scope, call)
                 if isinstance(target, ast.Name) and target.id == name:
                     fills.append(call)
                     known.add(id(target))
-    if len(made) != 1 or not isinstance(made[0], ast.Call):
+    maker = made[0] if len(made) == 1 else None
+    if not isinstance(maker, ast.Call):
         return None
-    if not fills and (target := filled_tensor(scope, made[0])) is not None:
-        made, fills = [target], [made[0]]  # `w = torch.empty(4).normal_()`
+    start: ast.expr = maker
+    if not fills and (filled := filled_tensor(scope, maker)) is not None:
+        start, fills = filled, [maker]  # `w = torch.empty(4).normal_()`
     if not fills:
         return None
     for statement in scope.function.body:
@@ -80,7 +82,7 @@ def filled_local(scope: Scope, name: str) -> tuple[ast.expr, ast.Call] | None:
     uses = [n for s in scope.function.body for n in ast.walk(s) if isinstance(n, ast.Name) and n.id == name]
     if any(isinstance(n.ctx, ast.Load) and id(n) not in known for n in uses):
         return None
-    return made[0], fills[-1]
+    return start, fills[-1]
 
 
 def filled_tensor(scope: Scope, call: ast.Call) -> ast.expr | None:
