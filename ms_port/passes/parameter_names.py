@@ -71,6 +71,6 @@ def _of_self(node: ast.expr) -> bool:
 
 
 def _named_again(method: FunctionDef) -> FunctionDef:
-    line = max((getattr(s, "end_lineno", None) or getattr(s, "lineno", 0) for s in method.body), default=0) + 1
+    line = max((s.end_lineno or 0 for s in method.body if hasattr(s, "end_lineno")), default=method.loc.line) + 1
     call = ast.Expr(expression("self.update_parameters_name()"), lineno=line)
     return replace(method, body=(*method.body, call), beside={**method.beside, line: _COMMENT})
