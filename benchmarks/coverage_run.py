@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -64,16 +65,26 @@ def run_cases(
     ``keep`` is a folder in which the ports stay.
     """
     done = {r["name"]: r for r in read_results(results) if r["level"] == level}
+    commit = _commit()
     results.parent.mkdir(parents=True, exist_ok=True)
     for number, case in enumerate(cases, 1):
         if case.name in done:
             continue
-        result = run_case(case, level, limits, keep)
+        result = run_case(case, level, limits, keep, commit)
         done[case.name] = result
         with results.open("a", encoding="utf-8") as file:
             file.write(json.dumps(result, ensure_ascii=False) + "\n")
         print(f"{number}/{len(cases)} {describe(result)}", flush=True)
     return [done[case.name] for case in cases if case.name in done]
+
+
+def _commit() -> str:
+    """The commit that is checked out, with ``+`` where files of the program differ from it; empty without git."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty=+", "--exclude=*"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
 
 
 def read_results(path: Path) -> list[Result]:
@@ -105,15 +116,15 @@ def causes_of(result: Result) -> list[str]:
     return found
 
 
-def run_case(case: Case, level: Level, limits: Limits, keep: Path | None = None) -> Result:
-    """One case in a process of its own."""
+def run_case(case: Case, level: Level, limits: Limits, keep: Path | None = None, commit: str = "") -> Result:
+    """One case in a process of its own; ``commit`` names the program that is measured."""
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="ms-port-coverage-") as name:
         folder = Path(name)
         process = multiprocessing.get_context("fork").Process(target=_child, args=(case, level, folder, keep))
         process.start()
         assert process.pid is not None
-        stopped = _watch(process, limits, start)
+        stopped, peak = _watch(process, limits, start)
         file = folder / "result.json"
         if stopped is None and file.is_file():
             result: Result = json.loads(file.read_text(encoding="utf-8"))
@@ -124,24 +135,27 @@ def run_case(case: Case, level: Level, limits: Limits, keep: Path | None = None)
             result = {"status": status, "error": f"{status} in {at}" + ("" if stopped else f" ({process.exitcode})")}
             if at in ("build", "torch") and stopped is not None:
                 result["status"] = "not built"
-    return {"name": case.name, "level": level, **result, "seconds": round(time.monotonic() - start, 1)}
+    seconds = round(time.monotonic() - start, 1)
+    return {"name": case.name, "level": level, **result, "seconds": seconds, "peak_mb": peak >> 20, "commit": commit}
 
 
-def _watch(process: multiprocessing.process.BaseProcess, limits: Limits, start: float) -> str | None:
-    """Wait for the end; end it, with its children, where it is over a limit, and say which."""
+def _watch(process: multiprocessing.process.BaseProcess, limits: Limits, start: float) -> tuple[str | None, int]:
+    """Wait for the end; end it, with its children, where it is over a limit. The limit and the most bytes seen."""
     assert process.pid is not None
+    peak = 0
     while process.exitcode is None:
         process.join(0.2)
+        peak = max(peak, _memory(process.pid))
         if time.monotonic() - start > limits.seconds:
             stopped = "too slow"
-        elif _memory(process.pid) > limits.bytes:
+        elif peak > limits.bytes:
             stopped = "too large"
         else:
             continue
         os.killpg(process.pid, signal.SIGKILL)
         process.join()
-        return stopped
-    return None
+        return stopped, peak
+    return None, peak
 
 
 def _memory(group: int) -> int:

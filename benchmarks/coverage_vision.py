@@ -19,15 +19,22 @@ SMALL = ("atto", "femto", "pico", "nano", "tiny", "xxs", "small", "mini", "_t", 
 """Parts of names of a family's small members, smallest first."""
 
 
+SECOND = 20
+"""So many modules of timm give a second model of another size."""
+
+
 def cases(zoo: str) -> Iterator[Case]:
-    """Of torchvision one model a family, of timm one a module."""
+    """Of torchvision the smallest of each family, then all others; of timm one a module, then a second of twenty."""
     yield from _timm() if zoo == "timm" else _torchvision()
 
 
 def _smallest(names: list[str]) -> str:
     """By the name: one that says that it is small, else the shortest."""
-    rank = {name: next((i for i, part in enumerate(SMALL) if part in name), len(SMALL)) for name in names}
-    return min(names, key=lambda name: (rank[name], len(name), name))
+    return min(names, key=lambda name: (_rank(name), len(name), name))
+
+
+def _rank(name: str) -> int:
+    return next((i for i, part in enumerate(SMALL) if part in name), len(SMALL))
 
 
 # --- torchvision ------------------------------------------------------------------------------------------------
@@ -36,19 +43,23 @@ def _smallest(names: list[str]) -> str:
 def _torchvision() -> Iterator[Case]:
     from torchvision import models
 
-    kinds: dict[str, tuple[Any, Callable[[int], tuple[torch.Tensor, ...]]]] = {
+    kinds: dict[str, tuple[Any, Callable[[int], tuple[Any, ...]]]] = {
         "": (models, lambda size: (_noise(BATCH, 3, size, size),)),
         "segmentation.": (models.segmentation, lambda size: (_noise(BATCH, 3, size, size),)),
         "video.": (models.video, lambda size: (_noise(1, 3, 16, size, size),)),
         "optical_flow.": (models.optical_flow, lambda size: (_noise(1, 3, size, size), _noise(1, 3, size, size))),
+        "detection.": (models.detection, lambda size: ([_noise(3, size, size)],)),
     }
+    others: list[Case] = []
     for prefix, (module, inputs) in kinds.items():
         families: dict[str, list[str]] = {}
         for name in models.list_models(module=module):
             families.setdefault(_family(name), []).append(name)
         for names in families.values():
-            name = _smallest(names)
-            yield Case(prefix + name, partial(_torchvision_example, name, inputs))
+            made = {name: Case(prefix + name, partial(_torchvision_example, name, inputs)) for name in names}
+            yield made.pop(_smallest(names))
+            others += made.values()
+    yield from others
 
 
 def _family(name: str) -> str:
@@ -57,11 +68,11 @@ def _family(name: str) -> str:
     return stem + ("_bn" if name.endswith("_bn") else "") + ("_v2" if "_v2" in name else "")
 
 
-def _torchvision_example(name: str, inputs: Callable[[int], tuple[torch.Tensor, ...]]) -> Example:
+def _torchvision_example(name: str, inputs: Callable[[int], tuple[Any, ...]]) -> Example:
     from torchvision import models
 
     builder = models.get_model_builder(name)
-    arguments = {"weights_backbone": None} if "weights_backbone" in builder.__annotations__ else {}
+    arguments: dict[str, Any] = {"weights_backbone": None} if "weights_backbone" in builder.__annotations__ else {}
     args = _accepted(builder(**arguments), inputs, (64, 128, 224, 299))
     return Example(builder, args, arguments=arguments)
 
@@ -73,11 +84,15 @@ def _timm() -> Iterator[Case]:
     import timm
     from timm.models import is_model, list_modules
 
+    second: list[str] = []
     for module in sorted(list_modules()):
         names = [name for name in timm.list_models(module=module) if is_model(name)]
         if names:
             name = _smallest(names)
             yield Case(name, partial(_timm_example, name))
+            second += sorted(set(names) - {name}, key=lambda other: (_rank(other), len(other), other))[:1]
+    step = max(len(second) // SECOND, 1)
+    yield from (Case(name, partial(_timm_example, name)) for name in second[::step][:SECOND])
 
 
 def _timm_example(name: str) -> Example:
@@ -99,19 +114,23 @@ def _noise(*shape: int) -> torch.Tensor:
 
 
 def _accepted(
-    model: torch.nn.Module, inputs: Callable[[int], tuple[torch.Tensor, ...]], sizes: tuple[int, ...]
-) -> tuple[torch.Tensor, ...]:
-    """The first inputs that the model runs on, in evaluation and in training. Raises what torch raised at last."""
+    model: torch.nn.Module, inputs: Callable[[int], tuple[Any, ...]], sizes: tuple[int, ...]
+) -> tuple[Any, ...]:
+    """The first inputs that the model runs on, in evaluation and in training, else in evaluation alone.
+
+    Raises what torch raised at last.
+    """
     error: Exception | None = None
-    for size in sizes:
-        args = inputs(size)
-        try:
-            with torch.no_grad():
-                for training in (False, True):
-                    model.train(training)(*args)
-        except Exception as raised:
-            error = raised
-        else:
-            return args
+    for modes in ((False, True), (False,)):
+        for size in sizes:
+            args = inputs(size)
+            try:
+                with torch.no_grad():
+                    for training in modes:
+                        model.train(training)(*args)
+            except Exception as raised:
+                error = raised
+            else:
+                return args
     assert error is not None
     raise error
