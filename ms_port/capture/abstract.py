@@ -6,7 +6,7 @@ import dataclasses
 import enum
 import functools
 import types
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -203,9 +203,10 @@ class Abstractor:
             return ir.FunctionValue(f"{module_name or prefix}.{value.__name__}")
         return None
 
-    def _computed(self, value: Any) -> tuple[tuple[str, ir.Value], ...]:
-        """The properties of a configuration that are literals."""
-        found = []
+    def _computed(self, value: Any, names: Collection[str]) -> tuple[tuple[str, ir.Value], ...]:
+        """The literals of a configuration beside its fields: properties, and what ``__post_init__`` set."""
+        held = getattr(value, "__dict__", {}).items()
+        found = [(k, ir.Literal(v)) for k, v in held if k not in names and not k.startswith("_") and _is_literal(v)]
         for name in _property_names(type(value)):
             try:
                 computed = getattr(value, name)
@@ -224,7 +225,7 @@ class Abstractor:
             if any(ir.holds_tensor(item) for _, item in fields):
                 return ir.ObjectValue(name, id(value), "output", fields)
             self.config_classes[name] = type(value)
-            return ir.ObjectValue(name, id(value), "config", (*fields, *self._computed(value)))
+            return ir.ObjectValue(name, id(value), "config", (*fields, *self._computed(value, names)))
         if isinstance(held, dict) and not is_torch_module(type(value).__module__):
             plain = ((k, v) for k, v in held.items() if isinstance(k, str))
             fields = tuple((k, ir.Literal(v)) for k, v in plain if _is_literal(v))

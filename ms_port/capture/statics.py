@@ -6,6 +6,7 @@ import ast
 import builtins
 import types
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import Any
 
 from ms_port.capture.recording import FunctionRecord
@@ -58,5 +59,6 @@ def _resolve(node: ast.expr, scope: dict[str, Any], local: set[str]) -> Any:
     if isinstance(node, ast.Attribute):
         base = _resolve(node.value, scope, local)
         if isinstance(base, type | types.ModuleType):
-            return getattr(base, node.attr, _MISSING)
+            with suppress(Exception):  # a module may look its names up when they are asked for: torch.classes
+                return getattr(base, node.attr, _MISSING)
     return _MISSING
