@@ -117,6 +117,20 @@ def as_list(argument: Slot) -> str:
     return f"list({argument})"
 
 
+def no_list(argument: Slot) -> str:
+    """The argument as a tuple where it is a list, which MindSpore's layers refuse."""
+    kinds = {type(item).__name__ for item in argument.runs or ()}
+    if "list" not in kinds:
+        return str(argument)
+    node = argument.nodes[0] if len(argument.nodes) == 1 else None
+    if isinstance(node, ast.List):
+        return ast.unparse(ast.Tuple(node.elts, ast.Load()))
+    if isinstance(node, ast.ListComp):
+        return f"tuple({ast.unparse(ast.GeneratorExp(node.elt, node.generators))})"
+    made = f"tuple({argument})"
+    return made if kinds == {"list"} else f"{made} if isinstance({argument}, list) else {argument}"
+
+
 def name(function: object) -> str:
     """The name of a function that a layer holds."""
     return str(getattr(function, "__name__", ""))

@@ -23,6 +23,7 @@ from ms_port.opmap.filters import (
     kind,
     literal,
     name,
+    no_list,
     repeat,
     single,
     tuple_,
@@ -44,6 +45,7 @@ def _environment() -> SandboxedEnvironment:
         each_twice,
         single,
         as_list,
+        no_list,
         name,
     )
     for function in helpers:

@@ -48,3 +48,10 @@ def cast_parameters(cell: nn.Cell, dtype: ms.Type) -> nn.Cell:
         if parameter.dtype in (ms.float16, ms.bfloat16, ms.float32, ms.float64):
             parameter.set_dtype(dtype)
     return cell
+
+
+def set_requires_grad(cell: nn.Cell, requires_grad: bool) -> nn.Cell:
+    """torch.nn.Module.requires_grad_: whether the parameters of a cell are trained."""
+    for parameter in cell.get_parameters():
+        parameter.requires_grad = requires_grad
+    return cell

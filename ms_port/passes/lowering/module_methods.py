@@ -22,7 +22,7 @@ _ITERATORS = {
     "named_children": ("name_cells().items", False),
 }
 _CASTS = frozenset("half double bfloat16 requires_grad_".split())
-"""Left out with a flag: the port's cells keep float32 and train what they hold."""
+"""Left out with a flag where they can't be taken over."""
 _NOTHING = frozenset("to cuda cpu float half double bfloat16 requires_grad_ contiguous share_memory".split())
 
 
@@ -55,6 +55,12 @@ def lower_module_method(scope: Scope, node: ast.Call, facts: Sequence[CallFact],
             func = mark_functions(ast.Name("cast_parameters", ast.Load()), frozenset(["cast_parameters"]))
             scope.work.op_functions.add("cast_parameters")
             return ast.Call(func, [lower(scope, node.func.value), dtype_expression(dtype)], [])
+        case "requires_grad_" if scope.host:
+            func = mark_functions(ast.Name("set_requires_grad", ast.Load()), frozenset(["set_requires_grad"]))
+            scope.work.op_functions.add("set_requires_grad")
+            given = [k.value for k in node.keywords if k.arg == "requires_grad"] + node.args
+            wanted = lower(scope, given[0]) if given else literal(True)
+            return ast.Call(func, [lower(scope, node.func.value), wanted], [])
         case _ if name in _CASTS:
             scope.flag(
                 node,

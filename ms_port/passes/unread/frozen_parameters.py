@@ -46,8 +46,7 @@ def _frozen_in_port(program: Program, model: LiveModel) -> Iterator[tuple[str, b
                 if any(canonical_class(c) == function.owner for c in type(module).__mro__)
             ]
         for node in (n for statement in function.body for n in ast.walk(statement)):
-            for target, value in _assigned(node):
-                name, whole = _frozen_name(function.body, target, value)
+            for name, whole in (*_frozen_cells(node), *(_frozen_name(function.body, *a) for a in _assigned(node))):
                 if name is not None:
                     for path in owners:
                         full = ".".join(p for p in (path, name) if p)
@@ -57,6 +56,19 @@ def _frozen_in_port(program: Program, model: LiveModel) -> Iterator[tuple[str, b
 def _assigned(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
     if isinstance(node, ast.Assign):
         yield from ((target, node.value) for target in node.targets)
+
+
+def _frozen_cells(node: ast.AST) -> Iterator[tuple[str, bool]]:
+    """``set_requires_grad(self.a, False)``, ``self.a = set_requires_grad(Layer(), False)``."""
+    match node:
+        case ast.Call(func=ast.Name(id="set_requires_grad"), args=[ast.Name() | ast.Attribute() as cell, wanted]):
+            held: ast.expr = cell
+        case ast.Assign(targets=[held], value=ast.Call(func=ast.Name(id="set_requires_grad"), args=[_, wanted])):
+            pass
+        case _:
+            return
+    if not (isinstance(wanted, ast.Constant) and wanted.value is True):
+        yield _dotted(held)[0], True
 
 
 def _freezes(call: ast.Call) -> bool:
@@ -73,7 +85,7 @@ def _frozen_name(body: Sequence[ast.stmt], target: ast.expr, value: ast.expr) ->
     if not isinstance(target, ast.Attribute) or target.attr != "requires_grad":
         return None, False
     holder = target.value
-    if isinstance(holder, ast.Name) and (loop := _loop_over(body, holder.id)) is not None:
+    if isinstance(holder, ast.Name) and (loop := _loop_over(body, holder)) is not None:
         while isinstance(loop, ast.Call):
             function = loop.func
             loop = function.value if isinstance(function, ast.Attribute) else loop.args[0] if loop.args else function
@@ -81,10 +93,12 @@ def _frozen_name(body: Sequence[ast.stmt], target: ast.expr, value: ast.expr) ->
     return _dotted(holder)
 
 
-def _loop_over(body: Sequence[ast.stmt], name: str) -> ast.expr | None:
-    """What the ``for`` that binds a name runs over."""
+def _loop_over(body: Sequence[ast.stmt], used: ast.Name) -> ast.expr | None:
+    """What the ``for`` around a name, which binds it, runs over."""
     for node in (n for statement in body for n in ast.walk(statement)):
-        if isinstance(node, ast.For) and any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node.target)):
+        if not isinstance(node, ast.For) or not any(n is used for n in ast.walk(node)):
+            continue
+        if any(isinstance(n, ast.Name) and n.id == used.id for n in ast.walk(node.target)):
             return node.iter
     return None
 
