@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 from ms_port.ir.program import EMPTY_FACTS, CallFact, FunctionDef, LedgerEntry
-from ms_port.ir.tree import literal
+from ms_port.ir.tree import copy, literal
 from ms_port.ir.values import (
     DictValue,
     DType,
@@ -33,6 +34,8 @@ _UNARY = {"neg": ast.USub, "invert": ast.Invert, "pos": ast.UAdd}
 
 def flat_call(scope: Scope, node: ast.Call, facts: Sequence[CallFact], error: Untranslatable) -> ast.expr:
     """A call of a function made of the torch calls that ran for it. Raises where that can't be done either."""
+    if (single := _single_call(scope, node, facts)) is not None:
+        return single
     chosen = [f for f in facts if f.mode == "eval"] or list(facts)
     bodies = [_Flat(scope, node, fact) for fact in chosen]
     try:
@@ -57,6 +60,33 @@ def flat_call(scope: Scope, node: ast.Call, facts: Sequence[CallFact], error: Un
     )
     func = ast.Name(name, ast.Load())
     return ast.Call(func, [first.inputs[p] for p in first.inputs], [])
+
+
+def _single_call(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr | None:
+    """A layer that is no part of the model, such as an activation of a library's registry, as the one call it makes."""
+    if not all(isinstance(f.callee, ModuleValue) and f.callee.path is None for f in facts):
+        return None
+    try:
+        bodies = [_Flat(scope, node, fact) for fact in facts]
+        if len({body.text() for body in bodies}) != 1:
+            return None
+    except Untranslatable:
+        return None
+    match bodies[0].body():
+        case [ast.Assign(value=made), ast.Return(value=ast.Name(id="t0"))]:
+            scope.work.claimed |= {index for f in facts for index in f.torch_calls}
+            return cast(ast.expr, _Filled(bodies[0].inputs).visit(copy(made)))
+    return None
+
+
+class _Filled(ast.NodeTransformer):
+    """Arguments in place of the names of a flat function's parameters."""
+
+    def __init__(self, given: Mapping[str, ast.expr]) -> None:
+        self._given = given
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return copy(self._given[node.id]) if node.id in self._given else node
 
 
 def _short(node: ast.Call) -> str:

@@ -32,6 +32,10 @@ def host_write(scope: Scope, statement: ast.Expr) -> list[ast.stmt] | None:
     target = _target(scope, call, api)
     if target is None:
         return None
+    if api == "torch.Tensor.requires_grad_":
+        given = [*call.args, *(k.value for k in call.keywords)]
+        wanted = lower(scope, given[0]) if given else literal(True)
+        return [ast.Assign([ast.Attribute(lower(scope, target), "requires_grad", ast.Store())], wanted)]
     before: list[ast.stmt] = []
     if isinstance(target, ast.Call):  # `w.mul_(2).add_(1)`
         inner = host_write(scope, ast.copy_location(ast.Expr(target), statement))
