@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -52,7 +53,7 @@ def example(model_type: str, name: str, attention: str | None) -> Example:
 
     cls = getattr(transformers, name)
     error: Exception | None = None
-    for shrink in (small, shallow):
+    for shrink in SHRINKS:
         try:
             config = shrink(CONFIG_MAPPING[model_type])
             if attention is not None:
@@ -65,13 +66,13 @@ def example(model_type: str, name: str, attention: str | None) -> Example:
         except Exception as raised:
             error = error or raised
             continue
-        for make in (inputs, wide_inputs):
-            kwargs = make(model, config)
+        for shape in SHAPES:
             try:
+                kwargs = inputs(model, config, shape)
                 with torch.no_grad():
                     model(**kwargs)
             except Exception as raised:
-                error = raised
+                error = error or raised
                 continue
             return Example(cls, (), kwargs, {"config": config})
     assert error is not None
@@ -82,7 +83,7 @@ def example(model_type: str, name: str, attention: str | None) -> Example:
 
 _SIZES: tuple[tuple[str, int], ...] = (
     (r"(num_|n_)?(hidden_|encoder_|decoder_|attention_)?(layers?|blocks)|depth|(en|de)coder_depth", 2),
-    (r".*_(num_)?(hidden_)?layers", 2),
+    (r"(?!.*feat_extract).*_(num_)?(hidden_)?layers", 2),
     (r"(num_|n_)(key_value_|kv_)heads", 2),
     (r".*(attention_heads|num_heads|n_heads?)", 4),
     (r"n_embd|d_model|(en|de)coder_dim|.*hidden_(size|dim)|dim", 64),
@@ -93,7 +94,8 @@ _SIZES: tuple[tuple[str, int], ...] = (
     (r"(num|n)_(local_|routed_)?experts|moe_num_experts", 4),
     (r"num_experts_per_tok|moe_topk|moe_k|top_k|topk_group|n_group", 2),
     (r"max_position_embeddings|n_positions|max_sequence_length|context_length", 64),
-    (r"vocab_size", 160),
+    (r"vocab_size(_per_layer_input)?", 160),
+    (r"rotary_dim", 8),
     (r"num_queries", 10),
 )  # fmt: skip
 
@@ -103,12 +105,31 @@ def small(cls: type) -> Any:
     return _shrunken(cls, _SIZES)
 
 
+def kinds_of_layers(cls: type) -> Any:
+    """The same with one layer of each kind that the configuration lists."""
+    return _shrunken(cls, _SIZES, kinds=True)
+
+
+def one_head(cls: type) -> Any:
+    """Two layers with one head of the usual size, whose rotations are cut into sections of fixed sizes."""
+    wide = tuple((p, 128 if size == 64 else 1 if "heads" in p else size) for p, size in _SIZES if "head_dim" not in p)
+    return _shrunken(cls, wide)
+
+
 def shallow(cls: type) -> Any:
     """Two layers, few words; all other sizes as they are by default."""
     return _shrunken(cls, (_SIZES[0], _SIZES[1], ("vocab_size", 160)))
 
 
-def _shrunken(cls: Any, sizes: tuple[tuple[str, int], ...]) -> Any:
+def default(cls: type) -> Any:
+    """The configuration as it is; it may be small enough."""
+    return cls()
+
+
+SHRINKS: tuple[Callable[[type], Any], ...] = (small, kinds_of_layers, one_head, shallow, default)
+
+
+def _shrunken(cls: Any, sizes: tuple[tuple[str, int], ...], kinds: bool = False) -> Any:
     whole = cls()
     given: dict[str, Any] = {}
     for name, value in whole.__dict__.items():
@@ -117,11 +138,13 @@ def _shrunken(cls: Any, sizes: tuple[tuple[str, int], ...]) -> Any:
             if "key_value_heads" in name and value == whole.__dict__.get("num_attention_heads"):
                 given[name] = _size("num_attention_heads", value, sizes)
         elif name in getattr(cls, "sub_configs", {}) and hasattr(value, "to_dict"):
-            given[name] = _shrunken(type(value), sizes).to_dict()
+            given[name] = _shrunken(type(value), sizes, kinds).to_dict()
         elif len(sizes) > 3 and isinstance(value, dict) and "mrope_section" in value:
             given[name] = {**value, "mrope_section": [2, 3, 3]}  # half of a head
         elif len(sizes) > 3 and isinstance(value, list | tuple) and (found := _list(name, value)) is not None:
             given[name] = found
+    if kinds:
+        given |= _kinds(whole)
     if "image_size" in whole.__dict__ and type(whole.image_size) is int and len(sizes) > 3:
         patch = whole.__dict__.get("patch_size", 16)
         given["image_size"] = 4 * patch if type(patch) is int and patch >= 8 else 64
@@ -135,6 +158,18 @@ def _shrunken(cls: Any, sizes: tuple[tuple[str, int], ...]) -> Any:
         ):
             given[name] = words - 1 - value % 8
     return cls(**given)
+
+
+def _kinds(whole: Any) -> dict[str, Any]:
+    """Lists with an entry a layer, cut to the layers at which a kind is first met."""
+    count = whole.__dict__.get("num_hidden_layers")
+    lists = {k: v for k, v in whole.__dict__.items() if isinstance(v, list) and v and len(v) == count}
+    if not lists:
+        return {}
+    rows = [repr(row) for row in zip(*lists.values(), strict=True)]
+    first = sorted({rows.index(row) for row in rows})[:4]
+    first = first if len(first) > 1 else [first[0]] * 2
+    return {"num_hidden_layers": len(first)} | {k: [v[i] for i in first] for k, v in lists.items()}
 
 
 def _size(name: str, value: int, sizes: tuple[tuple[str, int], ...]) -> int:
@@ -160,43 +195,69 @@ def _list(name: str, value: Any) -> Any:
 # --- inputs ---------------------------------------------------------------------------------------------------------
 
 
-def inputs(model: Any, config: Any) -> dict[str, torch.Tensor]:
+@dataclass(frozen=True)
+class Shape:
+    """How the inputs are made where the configuration leaves it open. Sizes of 0 are the configuration's own."""
+
+    image: int = 0
+    sound: int = 4000
+    frames: int = 0
+    last: bool = False
+    """The features of a sound come last."""
+    channel: bool = False
+    """A wave has an axis of channels."""
+    cache: bool = True
+    """False: ``use_cache=False`` is given."""
+
+
+SHAPES = (
+    Shape(),
+    Shape(cache=False),
+    Shape(last=True),
+    Shape(channel=True),
+    Shape(image=224, sound=16000, frames=3000),
+    Shape(sound=16000, frames=3000, last=True),
+)
+
+
+def inputs(model: Any, config: Any, shape: Shape) -> dict[str, Any]:
     """An argument for each parameter of ``forward`` whose name is known. Masks are mixed, never all ones."""
-    return _inputs(model, config, {})
-
-
-def wide_inputs(model: Any, config: Any) -> dict[str, torch.Tensor]:
-    """The same with images and sound of a usual size."""
-    return _inputs(model, config, {"image": 224, "sound": 16000, "frames": 3000})
-
-
-def _inputs(model: Any, config: Any, sizes: Mapping[str, int]) -> dict[str, torch.Tensor]:
     torch.manual_seed(1)
     names = list(inspect.signature(model.forward).parameters)
     main = getattr(model, "main_input_name", "input_ids")
     read = partial(_field, config)
-    frames = sizes.get("frames") or 2 * (read("max_source_positions") or 50)
-    side = _side(read, sizes.get("image", 0))
+    frames = shape.frames or 2 * (read("max_source_positions") or 50)
+    features = read("num_mel_bins", "input_dim", "feature_size", "input_feat_per_channel") or 80
+    side = _side(read, shape.image)
+    wave = (BATCH, 1, shape.sound) if shape.channel else (BATCH, shape.sound)
+    context = (BATCH, read("context_length", "patch_length") or 32, read("num_input_channels") or 1)
     makers: dict[str, Callable[[], torch.Tensor]] = {
         "input_ids": lambda: _words(read, LENGTH),
         "attention_mask": _mask,
         "bbox": lambda: torch.randint(0, 30, (BATCH, LENGTH, 4)).sort(-1).values,
         "decoder_input_ids": lambda: _words(read, LENGTH // 2),
-        "pixel_values": lambda: _image(read, sizes.get("image", 0)),
-        "input_values": lambda: torch.randn(BATCH, sizes.get("sound", 4000)),
-        "input_features": lambda: torch.randn(BATCH, read("num_mel_bins", "input_dim", "feature_size") or 80, frames),
+        "pixel_values": lambda: _image(read, shape.image),
+        "input_values": lambda: torch.randn(wave),
+        "input_features": lambda: torch.randn((BATCH, frames, features) if shape.last else (BATCH, features, frames)),
         "pixel_values_videos": lambda: torch.randn(BATCH, read("num_frames") or 4, 3, side, side),
+        "past_values": lambda: torch.randn(context),
+        "qformer_input_ids": lambda: _words(read, LENGTH),
     }
-    wanted = [main, "input_ids", "pixel_values", "decoder_input_ids"]
+    wanted = [main, "input_ids", "pixel_values", "decoder_input_ids", "qformer_input_ids"]
     if "pixel_values" in names and "input_ids" in names and read("image_token_id", "image_token_index") is not None:
         wanted = ["input_ids"]  # as many image tokens as there are patches: text alone runs too
-    found = {name: makers[name]() for name in dict.fromkeys(wanted) if name in names and name in makers}
+    required = [p.name for p in inspect.signature(model.forward).parameters.values() if p.default is p.empty]
+    found: dict[str, Any] = {
+        name: makers[name]() for name in dict.fromkeys([*wanted, *required]) if name in names and name in makers
+    }
     if "decoder_input_ids" in found and not getattr(config, "is_encoder_decoder", True):
         del found["decoder_input_ids"]
     if "input_ids" in found and "attention_mask" in names:
         found["attention_mask"] = _mask()
     if "bbox" in names:
         found["bbox"] = makers["bbox"]()
+    if not shape.cache and "use_cache" in names:
+        found["use_cache"] = False
     return found
 
 

@@ -12,6 +12,7 @@ from ms_port.ir.program import Program
 from ms_port.opmap import OpMap
 from ms_port.passes.decided import settle
 from ms_port.passes.finish import finish
+from ms_port.passes.first_calls import flag_first_calls
 from ms_port.passes.functionalize import functionalize
 from ms_port.passes.ledger import check_ledger
 from ms_port.passes.local_state import local_state
@@ -68,6 +69,7 @@ class _Given:
 _PASSES: tuple[tuple[str, Callable[[Program, _Given], Program]], ...] = (
     ("name", lambda program, given: unique_names(program)),
     ("walrus", lambda program, given: bind_before(program)),
+    ("first calls", lambda program, given: flag_first_calls(program)),
     ("prune", lambda program, given: prune(program)),
     ("own backward", lambda program, given: own_backwards(program)),
     ("local state", lambda program, given: local_state(program)),

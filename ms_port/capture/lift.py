@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import inspect
 import types
 from collections import defaultdict
@@ -502,6 +503,8 @@ def _owner(record: FunctionRecord) -> type | None:
 def _member_codes(member: Any) -> set[types.CodeType]:
     if isinstance(member, property):
         member = member.fget
+    if isinstance(member, functools.cached_property):
+        member = member.func
     member = getattr(member, "__func__", member)
     return set(_codes(member)) if isinstance(member, types.FunctionType) else set()
 
@@ -511,7 +514,7 @@ def _kind(record: FunctionRecord, owner: type | None) -> str:
         return "function"
     for member in owner.__dict__.values():
         if record.code in _member_codes(member):
-            if isinstance(member, property):
+            if isinstance(member, property | functools.cached_property):
                 return "property"
             if isinstance(member, staticmethod):
                 return "static"

@@ -4,36 +4,49 @@ from __future__ import annotations
 
 from torch import nn
 from torch.nn.utils import parametrize
-from torch.nn.utils.parametrizations import _WeightNorm
+from torch.nn.utils.parametrizations import _SpectralNorm, _WeightNorm
+from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.nn.utils.weight_norm import WeightNorm
 
-_LAYERS = {nn.Linear: "Linear", nn.Conv1d: "Conv1d", nn.Conv2d: "Conv2d", nn.ConvTranspose1d: "ConvTranspose1d"}
-_HOOK = "torch.nn.utils.weight_norm"
-_PARAMETRIZATION = "torch.nn.utils.parametrizations.weight_norm"
+_WEIGHT = {nn.Linear: "Linear", nn.Conv1d: "Conv1d", nn.Conv2d: "Conv2d", nn.ConvTranspose1d: "ConvTranspose1d"}
+_SPECTRAL = {nn.Linear: "Linear", nn.Conv1d: "Conv1d", nn.Conv2d: "Conv2d", nn.ConvTranspose2d: "ConvTranspose2d"}
 
 
 def normed_class(module: nn.Module) -> str | None:
     """``torch.nn.utils.weight_norm.Conv1d`` for a Conv1d under weight_norm; None for other modules."""
     cls = type(module)
-    if (layer := _LAYERS.get(cls)) is not None and is_weight_normed(module):
-        return f"{_HOOK}.{layer}"
-    if (layer := _LAYERS.get(cls.__mro__[1])) is not None and _is_parametrized(module):
-        return f"{_PARAMETRIZATION}.{layer}"
+    if (hook := _hook(module)) is not None:
+        if cls in _WEIGHT and isinstance(hook, WeightNorm) and hook.dim == 0:
+            return f"torch.nn.utils.weight_norm.{_WEIGHT[cls]}"
+        if cls in _SPECTRAL and isinstance(hook, SpectralNorm) and _is_usual(module, hook):
+            return f"torch.nn.utils.spectral_norm.{_SPECTRAL[cls]}"
+    elif (made := _parametrization(module)) is not None:
+        layer = cls.__mro__[1]
+        if layer in _WEIGHT and isinstance(made, _WeightNorm) and made.dim == 0:
+            return f"torch.nn.utils.parametrizations.weight_norm.{_WEIGHT[layer]}"
+        if layer in _SPECTRAL and isinstance(made, _SpectralNorm) and _is_usual(module, made):
+            return f"torch.nn.utils.parametrizations.spectral_norm.{_SPECTRAL[layer]}"
     return None
 
 
-def is_weight_normed(module: nn.Module) -> bool:
-    """Whether the hook of ``torch.nn.utils.weight_norm`` is the only one, with one length for each output."""
+def _hook(module: nn.Module) -> object | None:
+    """The hook that computes the layer's weight, where it is the only one."""
     hooks = list(module.__dict__.get("_forward_pre_hooks", {}).values())
-    return len(hooks) == 1 and isinstance(hooks[0], WeightNorm) and hooks[0].name == "weight" and hooks[0].dim == 0
+    only = hooks[0] if len(hooks) == 1 else None
+    return only if isinstance(only, WeightNorm | SpectralNorm) and only.name == "weight" else None
 
 
-def _is_parametrized(module: nn.Module) -> bool:
+def _parametrization(module: nn.Module) -> nn.Module | None:
+    """The parametrization of the layer's weight, where it is the only one."""
     if not parametrize.is_parametrized(module):
-        return False
+        return None
     held = module.parametrizations
     assert isinstance(held, nn.ModuleDict)
-    if list(held) != ["weight"]:
-        return False
-    made = list(held["weight"].children())
-    return len(made) == 1 and isinstance(made[0], _WeightNorm) and made[0].dim == 0
+    made = list(held["weight"].children()) if list(held) == ["weight"] else []
+    return made[0] if len(made) == 1 else None
+
+
+def _is_usual(module: nn.Module, norm: SpectralNorm | _SpectralNorm) -> bool:
+    """One power iteration a call, over the axis of the outputs, with torch's eps."""
+    axis = 1 if isinstance(module, nn.ConvTranspose2d) else 0
+    return norm.n_power_iterations == 1 and norm.eps == 1e-12 and norm.dim == axis

@@ -58,7 +58,9 @@ def double_precision() -> Iterator[DoubleMode]:
 
 def _lacks_double(error: BaseException) -> bool:
     text = str(error)
-    return "not implemented for 'Double'" in text or (("float64" in text or "Double" in text) and "support" in text)
+    if "not implemented for 'Double'" in text or "got Double" in text:
+        return True
+    return ("float64" in text or "Double" in text) and "support" in text
 
 
 def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:

@@ -1,11 +1,11 @@
-"""Layers under weight_norm, as a hook and as a parametrization."""
+"""Layers under weight_norm and spectral_norm, as a hook and as a parametrization."""
 
 from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.utils import parametrizations, remove_weight_norm, weight_norm
+from torch.nn.utils import parametrizations, remove_weight_norm, spectral_norm, weight_norm
 
 
 def image(*shape: int) -> Tensor:
@@ -44,7 +44,36 @@ class Parametrized(nn.Module):
         return self.head(self.convs(x).mean((2, 3)))
 
 
+class Critic(nn.Module):
+    """Two passes a call, as a discriminator on real and made images: each pass takes one power iteration."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convs = nn.Sequential(spectral_norm(nn.Conv2d(3, 4, 3, stride=2, padding=1)), nn.LeakyReLU(0.2))
+        self.up = spectral_norm(nn.ConvTranspose2d(4, 6, 4, stride=2, padding=1, bias=False))
+        self.head = spectral_norm(nn.Linear(6, 2))
+
+    def score(self, x: Tensor) -> Tensor:
+        return self.head(self.up(self.convs(x)).mean((2, 3)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.score(x) - self.score(x.flip(-1) * 2)
+
+
+class ParametrizedCritic(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = parametrizations.spectral_norm(nn.Conv2d(3, 4, 3, padding=1, groups=1))
+        self.line = parametrizations.spectral_norm(nn.Conv1d(4, 4, 3))
+        self.head = parametrizations.spectral_norm(nn.Linear(4, 2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.line(self.conv(x).mean(3)).mean(2))
+
+
 CASES = {
+    "critic": (Critic, (image(2, 3, 6, 6),)),
+    "parametrized critic": (ParametrizedCritic, (image(2, 3, 6, 6),)),
     "vocoder": (Vocoder, (image(2, 3, 8),)),
     "parametrized": (Parametrized, (image(2, 3, 6, 6),)),
 }

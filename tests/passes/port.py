@@ -79,6 +79,10 @@ for name in sys.argv[2:]:
             args = [ms.Tensor(data[k]) for k in sorted(data, key=int)]
             out = cell(*args)
             result.update({f"{mode}{i}": a for i, a in enumerate(flat(out))})
+            # torch's gradient is that of the first call, which may change buffers
+            cell = port.build_model()
+            port.load_weights(cell, f"{folder}/{name}/weights.safetensors")
+            cell.set_train(mode == "train")
             params = list(cell.trainable_params())
             # a seeded projection: the plain sum has no gradient through a LayerNorm
             projections = tuple(ms.Tensor(np.cos(np.arange(a.size)).reshape(a.shape), ms.float32) for a in flat(out))

@@ -18,7 +18,7 @@ from ms_port.ir.flags import Flag
 from ms_port.opmap import OpMap
 from ms_port.pipeline import Options, translate
 
-RULES = {"MSP303", "MSP307", "MSP308", "MSP309", "MSP310", "MSP506"}
+RULES = {"MSP303", "MSP402", "MSP307", "MSP308", "MSP309", "MSP310", "MSP506"}
 OPMAP = OpMap.load()
 
 
@@ -203,6 +203,27 @@ def test_own_backward() -> None:
     assert flag.source is not None and flag.source.file == __file__
 
 
+class ReadyOnce(nn.Module):
+    """The first call sets the parameter by its input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(4))
+        self.ready = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.ready:
+            self.scale.data = x.std(0)
+            self.ready = True
+        return x / self.scale
+
+
+def test_first_call() -> None:
+    (flag,) = flags(ReadyOnce)
+    assert (flag.rule, flag.severity) == ("MSP402", "warning")
+    assert flag.message.startswith("`not self.ready` holds in the first call only")
+
+
 FREEZING = """
 import torch
 from torch import nn
@@ -220,9 +241,14 @@ class Net(nn.Module):
         self.b[1].weight.requires_grad = False
         for p in self.c.parameters():
             p.requires_grad_(False)
+        self.d = nn.Linear(4, 4).requires_grad_(False)
+        self.e = nn.Sequential(nn.Linear(4, 4))
+        self.e.requires_grad_(False)
+        self.f = nn.Linear(4, 4)
+        [p.requires_grad_(False) for p in self.f.parameters()]
 
     def forward(self, x):
-        return self.c(self.b(self.a(x))) * self.s
+        return self.f(self.e(self.d(self.c(self.b(self.a(x)))))) * self.s
 """
 
 
@@ -237,5 +263,5 @@ def test_frozen_parameters(tmp_path: Path) -> None:
         (flag,) = flags(module.Net)
     finally:
         del sys.modules["freezing"]
-    assert (flag.rule, flag.severity, flag.module) == ("MSP506", "warning", "c")
-    assert flag.message.startswith("weight, bias of `c`")
+    assert (flag.rule, flag.severity, flag.module) == ("MSP506", "warning", "f")
+    assert flag.message.startswith("weight, bias of `f`")

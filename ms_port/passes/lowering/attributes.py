@@ -20,6 +20,7 @@ from ms_port.ir.values import (
 )
 from ms_port.passes.lowering.configs import is_field
 from ms_port.passes.lowering.held import held_module
+from ms_port.passes.lowering.layer_settings import layer_setting
 from ms_port.passes.lowering.names import is_foreign, of_value, scope_lower
 from ms_port.passes.lowering.scope import (
     DifferentNames,
@@ -149,6 +150,8 @@ def _cell_attribute(scope: Scope, node: ast.Attribute, bases: tuple[Value, ...],
     lowered = scope_lower(scope, node.value)
     if node.attr == "training":
         return ast.Attribute(lowered, "training", node.ctx)
+    if (setting := layer_setting(scope, node, owners, lowered)) is not None:
+        return setting
     if isinstance(value, ModuleValue) and owners == ["torch.nn.ModuleDict"]:
         return ast.Subscript(lowered, literal(node.attr), node.ctx)
     names = {_renamed(scope, owner, node.attr) for owner in owners}

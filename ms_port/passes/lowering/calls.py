@@ -64,10 +64,10 @@ def lower_call(scope: Scope, node: ast.Call) -> ast.expr:
 
 
 def _weight_normed(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr | None:
-    """``weight_norm(nn.Conv1d(...))``: one layer, with the arguments of the inner call."""
+    """``weight_norm(nn.Conv1d(...))``, ``spectral_norm(...)``: one layer, with the arguments of the inner call."""
     classes = {f.result.cls if isinstance(f.result, ModuleValue) else "" for f in facts}
     name = getattr(facts[0].callee, "name", "")
-    if len(classes) != 1 or not name.endswith("weight_norm") or not node.args or not isinstance(node.args[0], ast.Call):
+    if len(classes) != 1 or not name.endswith(("weight_norm", "spectral_norm")) or not node.args or not isinstance(node.args[0], ast.Call):
         return None
     inner, normed = node.args[0], classes.pop()
     made = scope.calls(inner)
@@ -106,6 +106,27 @@ def _apply(scope: Scope, node: ast.Call, cell: CellDef) -> ast.expr:
     return call
 
 
+def _replaced_fields(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr | None:
+    """``pair._replace(b=x)`` of a named tuple, a tuple in the port -> ``(pair[0], x)``."""
+    if not isinstance(node.func, ast.Attribute) or node.func.attr != "_replace" or scope.host:
+        return None
+    bases, result = scope.values(node.func.value), facts[0].result
+    if not all(isinstance(v, ObjectValue) and v.kind == "output" for v in (*bases, *(f.result for f in facts))):
+        return None
+    assert isinstance(result, ObjectValue)
+    kept = output_fields(result)
+    fields = {tuple(output_fields(v)) for v in (*bases, *(f.result for f in facts)) if isinstance(v, ObjectValue)}
+    if fields != {tuple(kept)}:
+        raise Untranslatable(node, f"{result.cls} does not always hold the same fields")
+    given = {k.arg: k.value for k in node.keywords}
+    whole = lower(scope, node.func.value)
+    parts = [
+        lower(scope, given[name]) if name in given else ast.Subscript(copy(whole), literal(i), ast.Load())
+        for i, name in enumerate(kept)
+    ]
+    return ast.Tuple(parts, ast.Load())
+
+
 _AS_WRITTEN = "ms_port.capture.building:as_written"
 """What ``torch.jit.script`` and ``torch.compile`` are while a model is recorded."""
 
@@ -117,6 +138,8 @@ def _by_callee(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.e
         return lower(scope, node.args[0])
     if (normed := _weight_normed(scope, node, facts)) is not None:
         return normed
+    if (replaced := _replaced_fields(scope, node, facts)) is not None:
+        return replaced
     if (function := _own_backward(scope, facts)) is not None:
         return _apply(scope, node, function)
     kinds = {type(f.callee) for f in facts}

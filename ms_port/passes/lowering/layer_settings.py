@@ -1,0 +1,76 @@
+"""What a convolution says of itself: MindSpore's layers keep ``stride``, ``padding`` and their kin in other forms."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from ms_port.ir.program import FunctionDef
+from ms_port.ir.tree import copy, expression, literal
+from ms_port.ir.values import FunctionValue, Literal, Value
+from ms_port.passes.lowering.base_layers import layer_base
+from ms_port.passes.lowering.scope import Scope, Work
+
+_CONVOLUTIONS = ("torch.nn.Conv1d", "torch.nn.Conv2d", "torch.nn.Conv3d")
+_SETTINGS = frozenset("kernel_size stride padding dilation".split())
+
+
+def layer_setting(scope: Scope, node: ast.Attribute, owners: Sequence[str], base: ast.expr) -> ast.expr | None:
+    """``conv.stride`` as torch's tuple, ``base`` being the convolution; None for what is kept alike."""
+    layers = {owner if owner in _CONVOLUTIONS else layer_base(scope.work.program, owner) for owner in owners}
+    layer = layers.pop() if len(layers) == 1 else None
+    if layer not in _CONVOLUTIONS or isinstance(node.ctx, ast.Store):
+        return None
+    held: ast.expr = ast.Attribute(base, node.attr, ast.Load())
+    if layer == "torch.nn.Conv1d" and node.attr == "weight" and not scope.host:
+        return ast.Call(ast.Attribute(held, "squeeze", ast.Load()), [literal(2)], [])
+    if node.attr not in _SETTINGS:
+        return None
+    if any(isinstance(v, Literal) and isinstance(v.value, str) for v in scope.values(node)):
+        return None
+    if layer == "torch.nn.Conv1d":  # a 2-d one: (1, stride), (0, 0, padding, padding)
+        part = ast.Slice(literal(2), literal(3)) if node.attr == "padding" else ast.Slice(literal(1))
+        return ast.Subscript(held, part, ast.Load())
+    if node.attr != "padding":
+        return held
+    given = list(_given_paddings(scope.work, owners))
+    if given and all(isinstance(v, Literal) and isinstance(v.value, int) for v in given):
+        return held
+    made = expression("__held__ if isinstance(__held__, int) else __held__[::2]")  # (top, bottom, left, right)
+    return _Put(held).visit(made)  # type: ignore[no-any-return]
+
+
+class _Put(ast.NodeTransformer):
+    def __init__(self, held: ast.expr) -> None:
+        self._held = held
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return copy(self._held) if node.id == "__held__" else node
+
+
+_PADDING = 4
+"""Its place among the arguments of a convolution."""
+
+
+def _given_paddings(work: Work, owners: Sequence[str]) -> Iterator[Value]:
+    """What the layers' own constructors were given as padding, as it was written."""
+    for owner in owners:
+        inits = list(_constructors(work, owner))
+        for init in inits:
+            for facts in init.facts.calls.values():
+                for fact in facts:
+                    if isinstance(fact.callee, FunctionValue) and fact.callee.name.endswith(".__init__"):
+                        named = dict(fact.kwargs)
+                        place = fact.args[_PADDING] if len(fact.args) > _PADDING else Literal(0)
+                        yield named.get("padding", place)
+        if not inits:
+            for module in work.program.modules.values():
+                if module.cls == owner:
+                    yield dict(module.arguments).get("padding", Literal(0))
+
+
+def _constructors(work: Work, owner: str) -> Iterator[FunctionDef]:
+    cell = work.program.cells.get(owner)
+    for base in cell.bases if cell is not None else ():
+        yield from _constructors(work, base)
+    yield from (m for m in cell.methods if m.name == "__init__") if cell is not None else ()

@@ -1,0 +1,78 @@
+"""Habits met in whole zoos of models. ``CASES``: name -> (factory, inputs)."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+def image(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(3))
+
+
+def same_padding(x: Tensor, conv: nn.Conv2d) -> Tensor:
+    """Padding by what a layer says of itself."""
+    amounts = []
+    for size, k, s, d in zip(x.shape[-2:], conv.kernel_size, conv.stride, conv.dilation, strict=True):
+        whole = max((-(size // -s) - 1) * s + (k - 1) * d + 1 - size, 0)
+        amounts = [whole // 2, whole - whole // 2, *amounts]
+    return F.pad(x, amounts)
+
+
+gelu = nn.GELU()
+"""A layer of no model."""
+
+
+class SamePadding(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        sizes = [3, 1]
+        self.first = nn.Conv2d(3, 4, sizes, stride=[2, 1])
+        self.second = nn.Conv2d(4, 4, (1, 3), dilation=2)
+        self.pool = nn.MaxPool2d([3, 3], [2, 1], padding=[k // 2 for k in (3, 2)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = gelu(self.first(same_padding(x, self.first)))
+        return self.pool(self.second(same_padding(x, self.second)))
+
+
+@dataclass
+class Sizes:
+    heads: int = 2
+
+    def __post_init__(self) -> None:
+        self.width = 8 // self.heads
+
+
+class Parts(NamedTuple):
+    left: Tensor
+    right: Tensor
+
+
+class Computed(nn.Module):
+    """A field that the configuration computes, a cached property, a named tuple with a part replaced."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__()
+        self.sizes = sizes
+        self.line = nn.Linear(8, 8)
+
+    @functools.cached_property
+    def scale(self) -> float:
+        return self.sizes.width**-0.5
+
+    def forward(self, x: Tensor) -> Tensor:
+        parts = Parts(self.line(x), x * self.scale)
+        parts = parts._replace(right=parts.left + parts.right)
+        return (parts.left * parts.right).reshape(-1, self.sizes.heads, self.sizes.width)
+
+
+CASES = {
+    "same padding": (SamePadding, (image(2, 3, 8, 9),)),
+    "computed": (functools.partial(Computed, Sizes()), (image(2, 8),)),
+}
