@@ -6,10 +6,9 @@ import ast
 from collections.abc import Sequence
 
 from ms_port.ir.program import CallFact, CellDef, FunctionDef, Stub
-from ms_port.ir.tree import copy, expression, literal
+from ms_port.ir.tree import copy, expression
 from ms_port.ir.values import (
     ClassValue,
-    DictValue,
     FunctionValue,
     ModuleValue,
     ObjectValue,
@@ -20,7 +19,6 @@ from ms_port.ir.values import (
 )
 from ms_port.opmap import Argument, Call, NoLowering
 from ms_port.passes.lowering.arguments import ABSENT, torch_arguments, user_arguments
-from ms_port.passes.lowering.attributes import output_fields
 from ms_port.passes.lowering.base_layers import is_batch_norm_of_base
 from ms_port.passes.lowering.builtin_calls import lower_builtin
 from ms_port.passes.lowering.config_objects import copied, make_config, replaced_config
@@ -32,6 +30,8 @@ from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.module_calls import call_any, call_module
 from ms_port.passes.lowering.module_methods import lower_module_method
 from ms_port.passes.lowering.names import of_value
+from ms_port.passes.lowering.normed_layers import weight_normed
+from ms_port.passes.lowering.output_objects import output_tuple, replaced_fields
 from ms_port.passes.lowering.parameter_starts import started
 from ms_port.passes.lowering.scope import Scope, Untranslatable, dtype_expression, same
 from ms_port.passes.lowering.static_calls import lower_static_call
@@ -63,23 +63,6 @@ def lower_call(scope: Scope, node: ast.Call) -> ast.expr:
         raise
 
 
-def _weight_normed(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr | None:
-    """``weight_norm(nn.Conv1d(...))``, ``spectral_norm(...)``: one layer, with the arguments of the inner call."""
-    classes = {f.result.cls if isinstance(f.result, ModuleValue) else "" for f in facts}
-    name = getattr(facts[0].callee, "name", "")
-    if len(classes) != 1 or not name.endswith(("weight_norm", "spectral_norm")) or not node.args or not isinstance(node.args[0], ast.Call):
-        return None
-    inner, normed = node.args[0], classes.pop()
-    made = scope.calls(inner)
-    if not normed.startswith("torch.nn.utils.") or not made or not all(isinstance(f.callee, ClassValue) for f in made):
-        return None
-    args, keywords = torch_arguments(scope, inner, made, normed)
-    try:
-        return accept(scope, node, scope.work.opmap.lower(Call(normed, args, keywords)), normed)
-    except NoLowering as error:
-        raise Untranslatable(node, str(error)) from error
-
-
 def _own_backward(scope: Scope, facts: Sequence[CallFact]) -> CellDef | None:
     """The cell that an ``autograd.Function`` became, where its ``apply`` is called."""
     names = {f.callee.name if isinstance(f.callee, FunctionValue) else "" for f in facts}
@@ -106,27 +89,6 @@ def _apply(scope: Scope, node: ast.Call, cell: CellDef) -> ast.expr:
     return call
 
 
-def _replaced_fields(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr | None:
-    """``pair._replace(b=x)`` of a named tuple, a tuple in the port -> ``(pair[0], x)``."""
-    if not isinstance(node.func, ast.Attribute) or node.func.attr != "_replace" or scope.host:
-        return None
-    bases, result = scope.values(node.func.value), facts[0].result
-    if not all(isinstance(v, ObjectValue) and v.kind == "output" for v in (*bases, *(f.result for f in facts))):
-        return None
-    assert isinstance(result, ObjectValue)
-    kept = output_fields(result)
-    fields = {tuple(output_fields(v)) for v in (*bases, *(f.result for f in facts)) if isinstance(v, ObjectValue)}
-    if fields != {tuple(kept)}:
-        raise Untranslatable(node, f"{result.cls} does not always hold the same fields")
-    given = {k.arg: k.value for k in node.keywords}
-    whole = lower(scope, node.func.value)
-    parts = [
-        lower(scope, given[name]) if name in given else ast.Subscript(copy(whole), literal(i), ast.Load())
-        for i, name in enumerate(kept)
-    ]
-    return ast.Tuple(parts, ast.Load())
-
-
 _AS_WRITTEN = "ms_port.capture.building:as_written"
 """What ``torch.jit.script`` and ``torch.compile`` are while a model is recorded."""
 
@@ -136,9 +98,9 @@ def _by_callee(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.e
         return _super_call(scope, node, facts)
     if getattr(facts[0].callee, "name", "") == _AS_WRITTEN and len(node.args) == 1:
         return lower(scope, node.args[0])
-    if (normed := _weight_normed(scope, node, facts)) is not None:
+    if (normed := weight_normed(scope, node, facts)) is not None:
         return normed
-    if (replaced := _replaced_fields(scope, node, facts)) is not None:
+    if (replaced := replaced_fields(scope, node, facts)) is not None:
         return replaced
     if (function := _own_backward(scope, facts)) is not None:
         return _apply(scope, node, function)
@@ -466,7 +428,7 @@ def _call_class(scope: Scope, node: ast.Call, facts: Sequence[CallFact], callee:
     if callee.name == "functools.partial":
         return make_partial(scope, node, facts)
     if isinstance(result, ObjectValue) and result.kind == "output":
-        return _output_tuple(scope, node, facts, result)
+        return output_tuple(scope, node, facts, result)
     if callee.name == "torch.Size":
         return ast.Call(ast.Name("tuple", ast.Load()), [lower(scope, a) for a in node.args], [])
     if scope.host and callee.name in scope.work.program.cells:
@@ -503,37 +465,3 @@ def _call_partial(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> as
         scope.work.need(key, node)
     args, keywords = user_arguments(scope, node, facts)
     return ast.Call(lower(scope, node.func), args, keywords)
-
-
-def _output_tuple(scope: Scope, node: ast.Call, facts: Sequence[CallFact], result: ObjectValue) -> ast.expr:
-    """``ModelOutput(a=x, b=None)`` -> ``(x,)``: the fields that hold tensors, in order."""
-    kept = output_fields(result)
-    given: dict[str, ast.expr] = {name: arg for (name, _), arg in zip(result.fields, node.args, strict=False)}
-    given.update({k.arg: k.value for k in node.keywords if k.arg is not None})
-    unpacked = {name: part for k in node.keywords if k.arg is None for name, part in _entries(scope, k.value).items()}
-    if any(name not in given and name not in unpacked for name in kept):
-        raise Untranslatable(node, f"{result.cls} is not given its fields by name")
-    if any(output_fields(f.result) != kept for f in facts if isinstance(f.result, ObjectValue)):
-        raise Untranslatable(node, f"{result.cls} does not always hold the same fields")
-    parts = [lower(scope, given[name]) if name in given else unpacked[name] for name in kept]
-    return ast.Tuple(parts, ast.Load())
-
-
-def _entries(scope: Scope, container: ast.expr) -> dict[str, ast.expr]:
-    """The entries of a ``**container`` that hold tensors: of an output object, a tuple here, or of a dict."""
-    values = scope.values(container)
-    if not values or not isinstance(container, ast.Name):
-        return {}
-    match values[0]:
-        case ObjectValue(kind="output"):
-            names = output_fields(values[0])
-            if any(not isinstance(v, ObjectValue) or output_fields(v) != names for v in values):
-                return {}
-            keys: list[object] = list(range(len(names)))
-        case DictValue(items=pairs):
-            names = [str(key) for key, item in pairs if holds_tensor(item)]
-            keys = list(names)
-        case _:
-            return {}
-    whole = lower(scope, container)
-    return {name: ast.Subscript(whole, literal(key), ast.Load()) for name, key in zip(names, keys, strict=True)}
