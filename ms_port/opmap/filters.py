@@ -126,9 +126,10 @@ def no_list(argument: Slot) -> str:
     if isinstance(node, ast.List):
         return ast.unparse(ast.Tuple(node.elts, ast.Load()))
     if isinstance(node, ast.ListComp):
-        return f"tuple({ast.unparse(ast.GeneratorExp(node.elt, node.generators))})"
-    made = f"tuple({argument})"
-    return made if kinds == {"list"} else f"{made} if isinstance({argument}, list) else {argument}"
+        made = ast.Call(ast.Name("tuple", ast.Load()), [ast.GeneratorExp(node.elt, node.generators)], [])
+        return ast.unparse(made)
+    text = f"tuple({argument})"
+    return text if kinds == {"list"} else f"{text} if isinstance({argument}, list) else {argument}"
 
 
 def name(function: object) -> str:

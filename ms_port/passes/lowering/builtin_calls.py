@@ -48,6 +48,8 @@ def lower_builtin(scope: Scope, node: ast.Call, facts: Sequence[CallFact], name:
     if short == "reversed" and not scope.host and len(node.args) == 1:
         # inside zip or enumerate `reversed` does not compile in GRAPH_MODE
         return ast.Subscript(lower(scope, node.args[0]), ast.Slice(step=literal(-1)), ast.Load())
+    if short == "zip" and not scope.host:  # GRAPH_MODE's takes no `strict`
+        return ast.Call(ast.Name("zip", ast.Load()), [lower(scope, a) for a in node.args], [])
     if short == "map" and not scope.host and len(node.args) == 2 and isinstance(node.args[0], ast.Lambda):
         return _mapped(scope, node.args[0], node.args[1])
     allowed = HOST_BUILTINS if scope.host else GRAPH_BUILTINS
