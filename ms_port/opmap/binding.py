@@ -33,7 +33,7 @@ def make_slots(signature: tuple[Parameter, ...], bound: Mapping[str, Bound], cal
         elif parameter.kind == "keywords":
             slots[parameter.name] = _rest(parameter.name, got)
         elif got is not None:
-            slots[parameter.name] = _given(parameter.name, _as_float(parameter, got.arguments[0]))
+            slots[parameter.name] = _given(parameter.name, _as_default(parameter, got.arguments[0]))
         elif parameter.default is not MISSING:
             slots[parameter.name] = Slot(parameter.name, False, (default_node(parameter),), (parameter.default,))
         else:
@@ -46,21 +46,20 @@ def default_node(parameter: Parameter) -> ast.expr:
     return ast.parse(source_of(parameter.default), mode="eval").body
 
 
-def _as_float(parameter: Parameter, argument: Argument) -> Argument:
-    """Whole numbers as floats where torch's default is one: some kernels of MindSpore refuse an int."""
+def _as_default(parameter: Parameter, argument: Argument) -> Argument:
+    """Whole numbers in the type of torch's default, float or bool: MindSpore refuses an int there."""
     values = argument_values(argument)
-    whole = bool(values) and all(isinstance(v, Literal) and type(v.value) is int for v in values or ())
-    if not isinstance(parameter.default, float) or not whole:
+    numbers = [v.value for v in values or () if isinstance(v, Literal) and type(v.value) is int]
+    kind = type(parameter.default)
+    if kind not in (float, bool) or not numbers or len(numbers) != len(values or ()):
         return argument
-    assert values is not None
-    numbers = [float(v.value) for v in values if isinstance(v, Literal) and isinstance(v.value, int)]
-    floats = tuple(map(Literal, numbers))
+    as_default = tuple(Literal(kind(number)) for number in numbers)
     if isinstance(argument.expression, ast.Constant):
-        return replace(argument, expression=ast.Constant(numbers[0]), values=floats)
-    if parameter.name not in REFUSE_INT:
+        return replace(argument, expression=ast.Constant(kind(numbers[0])), values=as_default)
+    if kind is float and parameter.name not in REFUSE_INT:
         return argument
-    call = ast.Call(ast.Name("float", ast.Load()), [argument.expression], [])
-    return replace(argument, expression=call, values=floats)
+    call = ast.Call(ast.Name(kind.__name__, ast.Load()), [argument.expression], [])
+    return replace(argument, expression=call, values=as_default)
 
 
 def _given(name: str, argument: Argument) -> Slot:

@@ -86,10 +86,41 @@ class FilledTensors(nn.Module):
         return (x @ self.a.t()).sum() + y[:, self.indices].sum(1, keepdim=True) * y
 
 
+class MeanShift(nn.Conv2d):
+    """A layer whose weights are computed and frozen."""
+
+    def __init__(self, rgb_range: float, mean: Tuple[float, ...], std: Tuple[float, ...], sign: int = -1) -> None:
+        super().__init__(3, 3, kernel_size=1)
+        std_ = torch.Tensor(std)
+        self.weight.data = torch.eye(3).view(3, 3, 1, 1)
+        self.weight.data.div_(std_.view(3, 1, 1, 1))
+        self.bias.data = sign * rgb_range * torch.Tensor(mean) / std_
+        for p in self.parameters():
+            p.requires_grad = False
+
+
+class SetData(nn.Module):
+    """Parameters that a constructor writes, and flags that are given as numbers."""
+
+    def __init__(self, bias: int = 4) -> None:
+        super().__init__()
+        self.sub_mean = MeanShift(2, (0.4, 0.5, 0.6), (1.0, 0.5, 0.25))
+        self.conv = nn.Conv2d(3, 3, 3, padding=1, bias=bias)
+        self.conv.weight.data = self.conv.weight.data * 2
+        self.conv.bias.data.copy_(torch.full((3,), 0.5))
+        with torch.no_grad():
+            self.conv.weight[0] = 1.0
+        self.norm = nn.BatchNorm2d(3, affine=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.norm(self.conv(self.sub_mean(x)))
+
+
 x4 = torch.randn(3, 4, generator=torch.Generator().manual_seed(1))
 
 CASES: Dict[str, Tuple[Callable[[], nn.Module], Tuple[Tensor, ...]]] = {
     "filled lists": (FilledLists, (x4,)),
     "plain holders": (PlainHolders, (x4,)),
     "filled tensors": (FilledTensors, (x4,)),
+    "set data": (SetData, (torch.randn(2, 3, 5, 5, generator=torch.Generator().manual_seed(2)),)),
 }

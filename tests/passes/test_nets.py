@@ -100,7 +100,8 @@ def run(model, args, mode, double):
     total = sum((t * torch.cos(torch.arange(t.numel()).to(t.dtype)).reshape(t.shape)).sum() for t in outputs)
     if total.requires_grad:
         total.backward()
-    gradients = {k: p.grad if p.grad is not None else torch.zeros_like(p) for k, p in model.named_parameters()}
+    trained = {k: p for k, p in model.named_parameters() if p.requires_grad}
+    gradients = {k: p.grad if p.grad is not None else torch.zeros_like(p) for k, p in trained.items()}
     return [t.detach() for t in outputs], gradients
 
 

@@ -11,6 +11,7 @@ from ms_port.passes.lowering.attributes import output_fields
 from ms_port.passes.lowering.base_layers import layer_base
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.grad_modes import detached
+from ms_port.passes.lowering.host_writes import data_assignment
 from ms_port.passes.lowering.keyword_display import keyword_display
 from ms_port.passes.lowering.scope import Scope, Untranslatable
 
@@ -30,6 +31,8 @@ def assign(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
         case [ast.Subscript(value=ast.Attribute(value=holder, attr="_modules"), slice=key)] if scope.host:
             given = [lower(scope, holder), lower(scope, key), lower(scope, statement.value)]
             return [as_assignment(ast.Call(ast.Name("setattr", ast.Load()), given, []))]
+    if scope.host and (written := data_assignment(scope, statement)) is not None:
+        return written
     values = scope.values(statement.value)
     if any(isinstance(v, ObjectValue) and v.kind == "config" for v in values) and not scope.host:
         raise Untranslatable(statement, "a configuration object in the graph")

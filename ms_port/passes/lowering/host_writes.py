@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from ms_port.ir.program import CallFact
 from ms_port.ir.tree import literal
-from ms_port.ir.values import FunctionValue, TensorValue
+from ms_port.ir.values import FunctionValue, TensorValue, Value
 from ms_port.opmap import Argument, Call, NoLowering
 from ms_port.passes.lowering.arguments import torch_arguments
 from ms_port.passes.lowering.constructing import accept
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.parameter_starts import STARTS, array_of, filled_local, initializer_of
-from ms_port.passes.lowering.scope import Scope, Untranslatable
+from ms_port.passes.lowering.scope import Scope, Untranslatable, dtype_expression
 
 _CONSTANTS = {"torch.Tensor.zero_", "torch.Tensor.fill_", "torch.nn.init.zeros_", "torch.nn.init.ones_"}
 _CONSTANTS |= {"torch.nn.init.constant_"}
@@ -47,12 +47,21 @@ def host_write(scope: Scope, statement: ast.Expr) -> list[ast.stmt] | None:
         return [*before, _into_part(scope, call, api, plain)]
     if isinstance(plain, ast.Name) and (api in STARTS or api.startswith("torch.nn.init.")):
         return _fill(scope, plain.id, call)
-    if not api.startswith("torch.Tensor.") or api in STARTS or scope.work.opmap.row(api) is not None:
+    has_row = api != "torch.Tensor.copy_" and scope.work.opmap.row(api) is not None
+    if not api.startswith("torch.Tensor.") or api in STARTS or has_row:
         return None
     args, keywords = torch_arguments(scope, call, facts, api)
     base = lower(scope, plain)
-    functional = Call(api[:-1], args, keywords, Argument(base, scope.values(target)))
     is_local = isinstance(plain, ast.Name) and _is_made_here(scope, plain.id)
+    if not is_local:
+        args, keywords = tuple(map(_as_tensor, args)), tuple((k, _as_tensor(a)) for k, a in keywords)
+    if api == "torch.Tensor.copy_" and _same_shape(scope.values(target), args[0].values):
+        copied = args[0].expression
+        stored = (
+            ast.Assign([ast.Name(plain.id, ast.Store())], copied) if isinstance(plain, ast.Name) and is_local else None
+        )
+        return [*before, stored or set_data(base, copied)]
+    functional = Call(api[:-1], args, keywords, Argument(base, scope.values(target)))
     try:
         lowering = scope.work.opmap.host(functional) if is_local else scope.work.opmap.lower(functional)
     except NoLowering as error:
@@ -60,7 +69,40 @@ def host_write(scope: Scope, statement: ast.Expr) -> list[ast.stmt] | None:
     made = accept(scope, call, lowering, api)
     if isinstance(plain, ast.Name) and is_local:
         return [*before, ast.Assign([ast.Name(plain.id, ast.Store())], made)]
-    return [*before, ast.Expr(ast.Call(ast.Attribute(base, "set_data", ast.Load()), [made], []))]
+    return [*before, set_data(base, made)]
+
+
+def data_assignment(scope: Scope, statement: ast.Assign) -> list[ast.stmt] | None:
+    """``w.data = value`` of a parameter as ``w.set_data(value)``; None where it is no such assignment."""
+    match statement.targets:
+        case [ast.Attribute(value=holder, attr="data")] if scope.values(holder):
+            if not all(isinstance(v, TensorValue) for v in scope.values(holder)):
+                return None
+            value = Argument(lower(scope, statement.value), scope.values(statement.value))
+            if isinstance(holder, ast.Name) and _is_made_here(scope, holder.id):
+                return [ast.Assign([ast.Name(holder.id, ast.Store())], value.expression)]
+            return [set_data(lower(scope, holder), _as_tensor(value).expression)]
+    return None
+
+
+def set_data(base: ast.expr, value: ast.expr) -> ast.stmt:
+    """``base.set_data(value)``."""
+    return ast.Expr(ast.Call(ast.Attribute(base, "set_data", ast.Load()), [value], []))
+
+
+def _as_tensor(argument: Argument) -> Argument:
+    """What numpy computed as a Tensor, for an operator of MindSpore; a parameter or buffer is one."""
+    values = argument.values or ()
+    first = values[0] if values else None
+    if not isinstance(first, TensorValue) or isinstance(argument.expression, ast.Attribute):
+        return argument
+    made = ast.Call(ast.Name("Tensor", ast.Load()), [argument.expression, dtype_expression(first.dtype)], [])
+    return Argument(made, values)
+
+
+def _same_shape(one: Sequence[Value], other: Sequence[Value] | None) -> bool:
+    shapes = {v.shape for v in (*one, *(other or ())) if isinstance(v, TensorValue)}
+    return bool(other) and len(shapes) == 1
 
 
 def _fill(scope: Scope, name: str, call: ast.Call) -> list[ast.stmt] | None:
