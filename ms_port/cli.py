@@ -14,8 +14,7 @@ from rich.console import Console
 from rich.markdown import Markdown
 from rich.markup import escape
 
-from ms_port import __version__
-from ms_port.cli_scripts import register
+from ms_port import __version__, cli_scripts, cli_training
 from ms_port.errors import BadInput, one_line
 
 DONE, FLAGGED, BAD_INPUT, UNEQUAL, INTERNAL = range(5)
@@ -201,24 +200,6 @@ def explain(rule: Annotated[str, typer.Argument(help="A code such as MSP101.")],
 
 
 @app.command()
-def doctor(as_json: Json = False) -> None:
-    """Check this machine: versions that work together, known traps, and a smallest graph compiled and trained."""
-    from ms_port.project.doctor import examine
-
-    with _Progress(as_json):
-        findings = examine()
-    if as_json:
-        _print_json([{"name": f.name, "status": f.status, "message": f.message} for f in findings])
-    for finding in [] if as_json else findings:
-        colour = {"ok": "green", "warning": "yellow"}.get(finding.status, "red")
-        _out.print(
-            f"[{colour}]{finding.status:8}[/] [bold]{finding.name}[/]: {escape(finding.message)}", soft_wrap=True
-        )
-    if any(f.status == "error" for f in findings):
-        raise typer.Exit(FLAGGED)
-
-
-@app.command()
 def demo(out: Annotated[Path, typer.Option("--out", "-o", help="Where to write.")] = Path("ms-port-demo")) -> None:
     """Convert, verify and train a small residual network and a small transformer."""
     from ms_port.demo import run_demo
@@ -228,7 +209,8 @@ def demo(out: Annotated[Path, typer.Option("--out", "-o", help="Where to write."
     raise typer.Exit(code)
 
 
-register(app)
+for commands in (cli_scripts, cli_training):
+    commands.register(app)
 
 
 class _Progress:

@@ -17,10 +17,10 @@ from PIL import Image
 from safetensors.numpy import load_file
 
 from ms_port.ir.values import DictValue, Literal, ObjectValue, SequenceValue, TensorValue, Value
-from ms_port.project import plan_training, write_training_files
+from ms_port.project import FILES, plan_training, write_training_files
 from ms_port.project.training import TrainInput
 
-PYTHON = ("train.py", "eval.py", "infer.py", "optimization.py", "checkpoints.py", "distribution.py", "dataset.py")
+PYTHON = tuple(file for file in FILES if file.endswith(".py"))
 PORTS = Path(__file__).parents[1] / "verify" / "ports"
 IMAGE = TrainInput("x", "float32", (4, 3, 64, 64))
 
@@ -107,6 +107,16 @@ def losses(text: str) -> list[float]:
     return [float(x) for _, x in found]
 
 
+READ = """
+import argparse, types
+import numpy as np
+import dataset, train
+def options(**given):
+    config = train.read_config(train.HERE / "config.yaml")
+    return argparse.Namespace(**{**config, "shuffle": False, **given})
+def ranks(rank):
+    return types.SimpleNamespace(rank=rank, size=2)
+"""
 RESIDUAL = ("residual", IMAGES, tensor(4, 10), {})
 VISION = (
     "vision_transformer",
@@ -232,9 +242,7 @@ def test_nested_inputs_are_nested_again(tmp_path: Path) -> None:
     ]
     out = project(tmp_path, "residual", inputs, tensor(2, 5), {})
     code = (
-        "import argparse, dataset\n"
-        "options = argparse.Namespace(data='', generated_batches=1, seed=0, shuffle=False, workers=1)\n"
-        "(features, extra, target), = dataset.batches(options, 1)\n"
+        READ + "(features, extra, target), = dataset.batches(options(), 1)\n"
         "assert [tuple(f.shape) for f in features] == [(2, 3), (2, 3)] and tuple(extra['k'].shape) == (2,), features\n"
         "assert target.shape == (2,)\n"
     )
@@ -326,15 +334,6 @@ class Numbers(torch.utils.data.Dataset):
 def samples():
     return Numbers()
 """
-READ = """
-import argparse, types
-import numpy as np
-import dataset
-def options(**given):
-    return argparse.Namespace(**{"generated_batches": 2, "seed": 0, "shuffle": False, "workers": 1, **given})
-def ranks(rank):
-    return types.SimpleNamespace(rank=rank, size=2)
-"""
 
 
 @pytest.mark.parametrize("kind", ["samples", "images"])
@@ -363,7 +362,8 @@ def test_kinds_of_data(tmp_path: Path, kind: str) -> None:
                 picture = Image.fromarray(np.full((80, 100, 3), value + i, np.uint8))
                 picture.save(out / "pictures" / label / f"{i}.png")
         code = (
-            "(x, y), = dataset.batches(options(data='images:pictures'), 1, training=False)\n"
+            "(x, y), rest = dataset.once(options(data='images:pictures'))\n"
+            "assert rest[1].asnumpy().tolist() == [1, 1] and rest[0].shape[0] == 2, rest\n"
             "assert y.asnumpy().tolist() == [0, 0, 0, 1] and x.shape == (4, 3, 64, 64) and y.dtype == dataset.ms.int32\n"
             "wanted = ((np.array([10, 11, 12, 200])[:, None] / 255) - [.485, .456, .406]) / [.229, .224, .225]\n"
             "assert np.allclose(x.asnumpy()[:, :, 5, 5], wanted, atol=1e-5), x.asnumpy()[:, :, 5, 5]\n"
