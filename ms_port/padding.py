@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ms_port.inputs import InputSpec, example_tensors, resized
@@ -124,12 +125,12 @@ class _Run:
 
 def _caller() -> Place | None:
     """The line outside of torch that called the module whose hook runs."""
-    frame = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         file = frame.f_code.co_filename
         if "torch" not in Path(file).parts and file != __file__:
             return Place(file, frame.f_lineno)
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return None
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 from mindspore import Parameter, Tensor, nn, ops
-from mindspore.common.initializer import HeUniform, initializer
+from mindspore.common.initializer import HeUniform, Uniform, initializer
 
 from .layer_conv import conv_transpose, tuple_of
 
@@ -17,13 +18,18 @@ def weight_of(direction: Tensor, length: Tensor) -> Tensor:
 
 
 class WeightNormed(nn.Cell):
-    """The parameters of such a layer: ``weight_g`` (length), ``weight_v`` (direction), ``bias``."""
+    """The parameters of such a layer: ``weight_g`` (length), ``weight_v`` (direction), ``bias``.
+
+    Fresh ones are torch's: a plain layer's weight, split, so that the length is that of the direction drawn.
+    """
 
     def __init__(self, shape: tuple[int, ...], out_channels: int, has_bias: bool) -> None:
         super().__init__()
-        self.weight_g = Parameter(initializer("ones", (shape[0],) + (1,) * (len(shape) - 1)))
-        self.weight_v = Parameter(initializer(HeUniform(math.sqrt(5)), shape))
-        self.bias = Parameter(initializer("zeros", (out_channels,))) if has_bias else None
+        direction = initializer(HeUniform(math.sqrt(5)), shape).init_data()
+        lengths = np.sqrt((direction.asnumpy() ** 2).sum(tuple(range(1, len(shape))), keepdims=True))
+        self.weight_g, self.weight_v = Parameter(Tensor(lengths)), Parameter(direction)
+        bound = 1 / math.sqrt(math.prod(shape[1:]))
+        self.bias = Parameter(initializer(Uniform(bound), (out_channels,))) if has_bias else None
 
 
 class WeightNormDense(WeightNormed):

@@ -136,7 +136,7 @@ def test_pictures_are_mixed_as_torchvision_mixes_them(tmp_path: Path, monkeypatc
     from torchvision.transforms import v2
 
     out = training_files(tmp_path / "out", [TrainInput("x", "float32", (4, 3, 8, 10))], (4, 5))
-    x, y = torch.randn(4, 3, 8, 10), torch.tensor([0, 3, 1, 1])
+    x, y = torch.randn(4, 3, 8, 10), torch.tensor([0, 3, 1, 2])
     np.save(out / "x.npy", x.numpy())
     np.save(out / "y.npy", y.numpy())
     python(out, MIX)

@@ -129,6 +129,38 @@ CASES = {
         lambda o: lr_scheduler.ReduceLROnPlateau(o, factor=0.5, patience=1),
         optimizer="sgd", momentum=0.0, schedule="plateau", gamma=0.5, patience=1, learning_rate=0.05,
     ),
+    "adamw, amsgrad, eps, exponential": Case(
+        lambda g: torch.optim.AdamW(g, lr=0.05, weight_decay=0.02, amsgrad=True, eps=1e-4, betas=(0.7, 0.9)),
+        lambda o: lr_scheduler.ExponentialLR(o, 0.9),
+        optimizer="adamw", weight_decay=0.02, amsgrad=True, eps=1e-4, beta1=0.7, beta2=0.9,
+        schedule="exponential", gamma=0.9,
+    ),
+    "adam, amsgrad, linear": Case(
+        lambda g: torch.optim.Adam(g, lr=0.05, amsgrad=True, betas=(0.5, 0.8)),
+        lambda o: lr_scheduler.LinearLR(o, 1.0, 0.1, total_iters=STEPS),
+        optimizer="adam", amsgrad=True, beta1=0.5, beta2=0.8, schedule="linear", minimum_rate=0.005,
+    ),
+    "rmsprop, centred, decay, polynomial": Case(
+        lambda g: torch.optim.RMSprop(g, lr=0.05, centered=True, momentum=0.3, alpha=0.8, eps=1e-3, weight_decay=0.05),
+        lambda o: lr_scheduler.PolynomialLR(o, total_iters=STEPS, power=2.0),
+        optimizer="rmsprop", centered=True, momentum=0.3, alpha=0.8, eps=1e-3, weight_decay=0.05,
+        schedule="polynomial", power=2.0,
+    ),
+    "sgd, decay and dampening, one cycle of its own": Case(
+        sgd(momentum=0.5, dampening=0.1, weight_decay=0.1),
+        lambda o: lr_scheduler.OneCycleLR(
+            o, max_lr=0.05, total_steps=STEPS, cycle_momentum=False, pct_start=0.5, div_factor=5, final_div_factor=20
+        ),
+        optimizer="sgd", momentum=0.5, dampening=0.1, weight_decay=0.1,
+        schedule="onecycle", onecycle_rise=0.5, onecycle_start=5.0, onecycle_end=20.0,
+    ),
+    "adamw, groups, step every 3 steps, clipped both ways": Case(
+        lambda g: torch.optim.AdamW(g, lr=0.05, weight_decay=0.3, betas=(0.6, 0.99)),
+        lambda o: lr_scheduler.LambdaLR(o, lambda step: 0.5 ** (step // 3 // 2)),
+        clip=lambda p: (nn.utils.clip_grad_value_(p, 0.05), nn.utils.clip_grad_norm_(p, 0.1)),
+        optimizer="adamw", weight_decay=0.3, beta1=0.6, beta2=0.99, decay_norm_and_bias=False,
+        schedule="step", schedule_every=3, step_size=2, gamma=0.5, clip_value=0.05, clip_norm=0.1,
+    ),
     "accumulated, averaged": Case(
         sgd(momentum=0.9), optimizer="sgd", accumulate=2, ema_decay=0.8, steps=6, label_smoothing=0.1
     ),

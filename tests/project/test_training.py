@@ -209,6 +209,44 @@ def test_killed_training_leaves_whole_checkpoints(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("level", ["O1", "O2", "O3"])
+def test_mixed_precision_is_near_and_not_equal(tmp_path: Path, level: str) -> None:
+    """Each level casts something, keeps float32 weights, and a checkpoint goes on with a loss scale."""
+    out = project(tmp_path, *TEXT)
+    model = out / "text_encoder/model.py"
+    model.write_text(model.read_text().replace("dropout: float = 0.1", "dropout: float = 0.0"))
+    train(out, "--steps", "1")
+    start = ("--weights", "checkpoints/step_1.safetensors", "--optimizer", "sgd", "--learning-rate", "0.01")
+    full = losses(train(out, *start, "--steps", "4", "--checkpoints", "full"))
+    half = (*start, "--precision", level, "--loss-scale", "dynamic", "--checkpoints", "half")
+    found = losses(train(out, *half, "--steps", "4", "--save-every", "2"))
+    assert found == pytest.approx(full, rel=1e-2) and found != full
+    assert {a.dtype.name for a in load_file(out / "half/step_4.safetensors").values()} == {"float32"}
+    again = train(out, *half, "--steps", "4", "--resume", "2")
+    assert [float(x) for x in re.findall(r"^step \d+ loss (\S+)$", again, re.MULTILINE)] == found[2:]
+
+
+def test_sigterm_saves_and_the_run_goes_on(tmp_path: Path) -> None:
+    """SIGTERM ends a run after the step at hand, with its checkpoint."""
+    out = project(tmp_path, *TEXT)
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2", "GLOG_v": "3"}
+    command = [sys.executable, "train.py", "--steps", "100000", *MOMENTUM[:2]]
+    run = subprocess.Popen(command, cwd=out, env=environment, stdout=subprocess.PIPE, text=True)
+    assert run.stdout is not None
+    for line in run.stdout:
+        if line.startswith("step 3 "):
+            break
+    run.terminate()
+    rest = run.stdout.read()
+    assert run.wait(60) == 143 and "SIGTERM: stopped and saved after step" in rest, rest
+    step = int(re.findall(r"after step (\d+)", rest)[0])
+    assert (out / f"checkpoints/step_{step}.safetensors").is_file()
+    assert "<polyline" in (out / "checkpoints/loss.svg").read_text()
+    text = train(out, "--steps", str(step + 1), "--resume", "auto", *MOMENTUM[:2])
+    assert f"step {step + 1} loss" in text and f"step {step} loss" not in text
+
+
+@pytest.mark.slow
 def test_vision_transformer_trains_with_both_heads(tmp_path: Path) -> None:
     found = losses(train(project(tmp_path, *VISION), "--steps", "4"))
     assert len(found) == 4
@@ -282,21 +320,34 @@ def test_evaluation_and_inference(tmp_path: Path) -> None:
         "def batches():\n"
         "    rng = np.random.default_rng(3)\n"
         "    ids = rng.integers(1, 120, (4, 12))\n"
-        "    yield ids, np.ones_like(ids), np.zeros_like(ids), ids\n"
+        "    target = np.where(ids % 3 == 0, -100, ids)\n"
+        "    for rows in (slice(0, 3), slice(3, 4)):\n"
+        "        part = ids[rows]\n"
+        "        yield part, np.ones_like(part), np.zeros_like(part), target[rows]\n"
     )
+    config = (out / "config.yaml").read_text()
+    (out / "config.yaml").write_text(config.replace("label_smoothing: 0.0", "label_smoothing: 0.3"))
     train(out, "--steps", "1")
     text = run_script(
-        out, "eval.py", "--weights", "checkpoints/step_1.safetensors", "--data", "own_data.py:batches", "--steps", "1"
+        out,
+        "eval.py",
+        "--weights",
+        "checkpoints/step_1.safetensors",
+        "--data",
+        "own_data.py:batches",
+        "--batch-size",
+        "3",
     )
     ids = np.random.default_rng(3).integers(1, 120, (4, 12))
     np.savez(out / "in.npz", input_ids=ids, attention_mask=np.ones_like(ids), token_type_ids=np.zeros_like(ids))
     run_script(out, "infer.py", "--inputs", "in.npz", "--weights", "checkpoints/step_1.safetensors")
     logits = np.load(out / "results.npz")["output_0"].astype(np.float64)
     logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-    wanted = -np.take_along_axis(logs, ids[..., None], -1).mean()
-    loss, accuracy = re.search(r"loss (\S+) accuracy (\S+) over 1", text).groups()
+    counted = ids % 3 != 0  # the others are -100; the mean is over positions, not over batches
+    wanted = -np.take_along_axis(logs, ids[..., None], -1)[..., 0][counted].mean()
+    loss, accuracy = re.search(r"loss (\S+) accuracy (\S+) over 2", text).groups()
     assert float(loss) == pytest.approx(wanted, rel=1e-5)
-    assert float(accuracy) == pytest.approx((logits.argmax(-1) == ids).mean(), abs=1e-4)
+    assert float(accuracy) == pytest.approx((logits.argmax(-1) == ids)[counted].mean(), abs=1e-4)
     np.savez(
         out / "wrong.npz", input_ids=ids + 500, attention_mask=np.ones_like(ids), token_type_ids=np.zeros_like(ids)
     )
