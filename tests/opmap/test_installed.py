@@ -101,6 +101,28 @@ def test_fresh_layers_are_distributed_as_in_torch(op_map: OpMap, tmp_path: Path)
     assert not arrays["11/embedding_table"][3].any()
 
 
+FRESH = """
+cell = WeightNormConv1d(8, 64, 3)
+np.savez("arrays.npz", **{p.name: p.asnumpy() for p in cell.get_parameters()})
+"""
+
+
+def test_weight_normed_layers_start_as_in_torch(op_map: OpMap, tmp_path: Path) -> None:
+    source = op_map.function_sources(["WeightNormConv1d"])
+    future = "from __future__ import annotations\n"
+    (tmp_path / "fresh.py").write_text(future + HEADER + source.removeprefix(future) + FRESH)
+    done = run("fresh.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    arrays = np.load(tmp_path / "arrays.npz")
+    torch.manual_seed(0)
+    made = nn.utils.parametrizations.weight_norm(nn.Conv1d(8, 64, 3))
+    lengths, directions = (p.detach().numpy() for p in made.parametrizations.weight.parameters())
+    for name, theirs in (("weight_g", lengths), ("weight_v", directions), ("bias", made.bias.detach().numpy())):
+        assert arrays[name].shape == theirs.shape and same_distribution(theirs.ravel(), arrays[name].ravel()), name
+    norms = np.sqrt((arrays["weight_v"] ** 2).sum((1, 2), keepdims=True))
+    np.testing.assert_allclose(arrays["weight_g"], norms, rtol=1e-5)  # so that the weight is the direction itself
+
+
 CONTAINERS = """
 class Net(nn.Cell):
     def __init__(self):
