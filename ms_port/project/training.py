@@ -181,7 +181,7 @@ def _context(
         "nested": any("." in i.name for i in inputs),
         "batch_text": f"({', '.join(fields)}{',' if len(fields) == 1 else ''})",
         "batch": _batch_size(inputs),
-        "rows": f"{next(iter(parameters), 'batch')}.shape[0]",
+        "rows": _rows_of_a_batch(inputs, plan),
         "target": plan.target_shape is not None,
         "text": tokens is not None,
         "ids": tokens.name if tokens else None,
@@ -192,6 +192,15 @@ def _context(
         "learning_rate": 0.001,
         "weight_decay": 0.01,
     }
+
+
+def _rows_of_a_batch(inputs: Sequence[TrainInput], plan: TrainingPlan) -> str:
+    """Expression for the number of samples of ``batch``: the target's, else those of the first plain input."""
+    if plan.target_shape is not None:
+        return "batch[-1].shape[0]"
+    names = list(dict.fromkeys(i.name.partition(".")[0] for i in inputs))
+    plain = [names.index(i.name) for i in inputs if "." not in i.name and i.shape]
+    return f"batch[{plain[0]}].shape[0]" if plain else "1"
 
 
 def _batch_size(inputs: Sequence[TrainInput]) -> int:

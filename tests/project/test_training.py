@@ -264,7 +264,7 @@ def test_generated_files_are_clean(tmp_path: Path) -> None:
         text = (out / file).read_text()
         assert "import torch" not in text and "ms_port" not in text
     done = subprocess.run(
-        [sys.executable, "-m", "ruff", "check", "--isolated", *PYTHON],
+        [sys.executable, "-m", "ruff", "check", "--isolated", "--line-length", "120", *PYTHON],
         cwd=out,
         capture_output=True,
         text=True,
