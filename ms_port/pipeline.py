@@ -10,6 +10,7 @@ from ms_port.capture.lift import lift
 from ms_port.collection import collection_paused
 from ms_port.ir.program import Program
 from ms_port.opmap import OpMap
+from ms_port.passes.aliases import without_aliases
 from ms_port.passes.decided import settle
 from ms_port.passes.finish import finish
 from ms_port.passes.first_calls import flag_first_calls
@@ -76,6 +77,7 @@ _PASSES: tuple[tuple[str, Callable[[Program, _Given], Program]], ...] = (
     ("functionalize", lambda program, given: functionalize(program)),
     ("lower", lambda program, given: lower_program(program, given.opmap, given.freeze)),
     ("ledger", lambda program, given: check_ledger(program)),
+    ("aliases", lambda program, given: without_aliases(program)),
     ("settle", lambda program, given: settle(program)),
     ("signatures", lambda program, given: prune_signatures(program)),
     ("reach", lambda program, given: keep_reached(program)),

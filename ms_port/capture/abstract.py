@@ -160,7 +160,8 @@ class Abstractor:
             fields = tuple((name, self(item)) for name, item in zip(value._fields, value, strict=True))
             return ir.ObjectValue(canonical_class(type(value)), id(value), "output", fields)
         kind = "list" if isinstance(value, list) else "set" if isinstance(value, set | frozenset) else "tuple"
-        items = tuple(map(self, value))
+        ordered = sorted(value, key=lambda item: (type(item).__name__, repr(item))) if kind == "set" else value
+        items = tuple(map(self, ordered))
         if kind != "set" and all(isinstance(item, ir.Literal) for item in items):
             plain = [item.value for item in items]  # type: ignore[union-attr]
             return ir.Literal(plain if kind == "list" else tuple(plain))

@@ -73,6 +73,11 @@ class Slot:
     def __str__(self) -> str:
         return f"__slot_{self.name}__"
 
+    @property
+    def computed(self) -> bool:
+        """Whether the source gives more than a literal: what was one value here may be another elsewhere."""
+        return any(not isinstance(node, ast.Constant) for node in self.nodes)
+
     def at(self, run: int) -> object:
         """The value in one run, or Unknown."""
         if self.runs is None:

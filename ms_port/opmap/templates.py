@@ -115,7 +115,7 @@ def compile_condition(text: str) -> TemplateExpression:
 
 
 _REGION = re.compile(r"\{[{%](.*?)[%}]\}", re.S)
-_GIVEN = re.compile(r"""given\(\s*['"](\w+)['"]\s*\)""")
+_GIVEN = re.compile(r"""(?:given|computed)\(\s*['"](\w+)['"]\s*\)""")
 _STRING = re.compile(r"""'[^']*'|"[^"]*\"""")
 _NAME = re.compile(r"(?<![\w.])(?<!\|)(?<!\| )([A-Za-z_]\w*)")
 
@@ -140,7 +140,7 @@ def undeclared(text: str, condition: bool = False) -> frozenset[str]:
     except TemplateError as error:
         raise ValueError(f"{text!r}: {error}") from None
     own = {"self" if name == "self_" else name for name in names} - set(ENVIRONMENT.globals)
-    return frozenset(own | set(_GIVEN.findall(source))) - {"given", "rand"}
+    return frozenset(own | set(_GIVEN.findall(source))) - {"given", "computed", "rand"}
 
 
 def context(slots: Mapping[str, Slot]) -> dict[str, object]:
@@ -163,7 +163,8 @@ def holds(text: str, slots: Mapping[str, Slot], run: int) -> bool | None:
     """A condition's truth in one run; None where it needs a value that is not known. Raises ValueError."""
     names = {("self_" if name == "self" else name): slot.at(run) for name, slot in slots.items()}
     try:
-        return bool(compile_condition(text)(**names, given=lambda name: slots[name].given))
+        asked = {"given": lambda name: slots[name].given, "computed": lambda name: slots[name].computed}
+        return bool(compile_condition(text)(**names, **asked))
     except UnknownValue:
         return None
     except (TemplateError, TypeError, AttributeError, IndexError) as error:

@@ -3,26 +3,44 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from ms_port.ir.program import FunctionDef, Program
-from ms_port.ir.tree import copy, is_self_attribute, names_read
+from ms_port.ir.tree import copy, is_self_attribute, names_read, names_stored
 from ms_port.passes.rewrite import all_functions, map_functions
 
 _PURE = frozenset(
     "range len int float bool str tuple list dict set zip enumerate max min sum abs round sorted isinstance getattr "
     "hasattr".split()
 )
-_PURE_METHODS = frozenset("copy endswith get item items keys lower startswith tolist upper values".split())
+_PURE_METHODS = frozenset("copy endswith format get item items join keys lower startswith tolist upper values".split())
 
 
 def drop_dead(program: Program) -> Program:
     """Remove assignments to locals and attributes that nothing reads, until nothing is left to remove."""
-    kept = _kept_attributes(program)
-    inert = _inert(program)
-    empty = frozenset(f.key for f in all_functions(program) if f.during_init and _does_nothing(f))
-    return map_functions(program, lambda function: _clean(function, kept, empty, inert))
+    about = _About(
+        _kept_attributes(program),
+        _read_fields(program),
+        frozenset(f.key for f in all_functions(program) if f.during_init and _does_nothing(f)),
+        _inert(program),
+    )
+    return map_functions(program, lambda function: _clean(function, about))
+
+
+@dataclass(frozen=True, slots=True)
+class _About:
+    """What decides in the whole program whether a statement is dead."""
+
+    attributes: frozenset[str]
+    """Attributes of cells that must stay."""
+    fields: frozenset[str]
+    """Fields of configurations that something reads."""
+    empty: frozenset[str]
+    """Helpers of constructors that do nothing."""
+    inert: frozenset[str]
+    """Functions of constructors that only compute."""
 
 
 def _does_nothing(function: FunctionDef) -> bool:
@@ -50,52 +68,184 @@ def _kept_attributes(program: Program) -> frozenset[str]:
     return frozenset(read | children | tensors)
 
 
-def _clean(function: FunctionDef, kept: frozenset[str], empty: frozenset[str], inert: frozenset[str]) -> FunctionDef:
+def _read_fields(program: Program) -> frozenset[str]:
+    """Fields of configuration objects that some function reads."""
+    return frozenset(
+        node.attr
+        for function in all_functions(program)
+        for statement in function.body
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and hasattr(node, "of_config")
+    )
+
+
+def _clean(function: FunctionDef, about: _About) -> FunctionDef:
     body = [copy(s) for s in function.body]
     while True:
-        read = names_read(body)
-        cleaned, changed = _block(body, read, kept, empty, function.during_init, inert)
-        body = cleaned
-        if not changed:
+        cleaning = _Cleaning(function.during_init, about, body)
+        body, _ = cleaning.block(body, set())
+        if not cleaning.changed:
             return replace(function, body=tuple(body))
 
 
-def _block(
-    statements: Sequence[ast.stmt],
-    read: set[str],
-    kept: frozenset[str],
-    empty: frozenset[str],
-    host: bool,
-    inert: frozenset[str],
-) -> tuple[list[ast.stmt], bool]:
-    result: list[ast.stmt] = []
-    changed = False
-    for statement in statements:
-        if _is_dead(statement, read, kept, host, inert) or _calls_nothing(statement, empty):
-            changed = True
-            continue
-        if isinstance(statement, ast.If | ast.For | ast.While):
-            statement.body, one = _block(statement.body, read, kept, empty, host, inert)
-            statement.orelse, two = _block(statement.orelse, read, kept, empty, host, inert)
-            changed = changed or one or two
-            if host and isinstance(statement, ast.If):
-                statement.body = [] if one and _only_checks(statement.body) else statement.body
-                statement.orelse = [] if two and _only_checks(statement.orelse) else statement.orelse
-            if not statement.body and not statement.orelse:
-                changed = True
-                continue
-            if not statement.body:
-                if isinstance(statement, ast.If):
-                    from ms_port.passes.prune import negate
+class _Cleaning:
+    """One pass over a function, from its end to its start, with the names that what comes later reads."""
 
-                    statement.test, statement.body, statement.orelse = negate(statement.test), statement.orelse, []
-                else:
-                    changed = True
-                    continue
-        result.append(statement)
-        if isinstance(statement, ast.Return | ast.Raise | ast.Continue | ast.Break):
-            break
-    return result, changed
+    def __init__(self, host: bool, about: _About, body: Sequence[ast.stmt]) -> None:
+        self._host, self._about = host, about
+        self._everything = names_read(list(body))
+        self._late = _read_by_inner_functions(body)
+        self._write_only = _write_only(body, self._can_go)
+        self.changed = False
+
+    def block(self, statements: Sequence[ast.stmt], live: set[str]) -> tuple[list[ast.stmt], set[str]]:
+        """What is left of the statements, and the names that are read before they are bound again."""
+        kept: list[ast.stmt] = []
+        for statement in reversed(_up_to_the_end(statements)):
+            if self._is_dead(statement, live | self._late) or _calls_nothing(statement, self._about.empty):
+                self.changed = True
+                continue
+            left, live = self._statement(statement, live)
+            kept[:0] = left
+        return kept, live
+
+    def _statement(self, statement: ast.stmt, live: set[str]) -> tuple[list[ast.stmt], set[str]]:
+        read = names_read([statement])
+        match statement:
+            case ast.If():
+                return self._if(statement, live)
+            case ast.For() | ast.While():
+                statement.body, _ = self.block(statement.body, live | read)
+                statement.orelse, _ = self.block(statement.orelse, live)
+                if not statement.body:
+                    self.changed = True
+                    return [], live
+                return [statement], live | read
+            case ast.Return() | ast.Raise():
+                return [statement], read
+            case ast.Continue() | ast.Break():
+                return [statement], set(self._everything)
+            case ast.Assign(targets=targets) if all(isinstance(t, ast.Name | ast.Tuple) for t in targets):
+                return [statement], (live - {n for t in targets for n in _names_bound(t)}) | read
+            case ast.AugAssign(target=target):
+                return [statement], live | read | names_stored(target)
+        return [statement], live | read
+
+    def _if(self, statement: ast.If, live: set[str]) -> tuple[list[ast.stmt], set[str]]:
+        before = self.changed
+        self.changed = False
+        body, in_body = self.block(statement.body, live)
+        one, self.changed = self.changed, False
+        orelse, in_orelse = self.block(statement.orelse, live)
+        two, self.changed = self.changed, before or one or self.changed
+        if self._host:
+            body = [] if one and _only_checks(body) else body
+            orelse = [] if two and _only_checks(orelse) else orelse
+        if isinstance(statement.test, ast.Constant):
+            self.changed = True
+            return (body, in_body) if statement.test.value else (orelse, in_orelse)
+        if not body and not orelse:
+            self.changed = True
+            return [], live
+        statement.body, statement.orelse = body, orelse
+        if not body:
+            from ms_port.passes.prune import negate
+
+            statement.test, statement.body, statement.orelse = negate(statement.test), orelse, []
+        return [statement], in_body | in_orelse | names_read([ast.Expr(statement.test)])
+
+    def _can_go(self, value: ast.expr) -> bool:
+        """Whether nothing is lost with an expression whose value is not used."""
+        return _is_pure(value, self._about.inert) if self._host else not _calls_cell(value)
+
+    def _is_dead(self, statement: ast.stmt, live: set[str]) -> bool:
+        if (written := _written(statement)) is not None:
+            return written[0] in self._write_only
+        if isinstance(statement, ast.Assign):
+            targets = statement.targets
+            if isinstance(statement.value, ast.Name) and ast.unparse(targets[0]) == statement.value.id:
+                return len(targets) == 1  # `x = x`
+        elif isinstance(statement, ast.AnnAssign | ast.AugAssign):
+            targets = [statement.target]
+        else:
+            return False
+        value = statement.value
+        if (
+            value is not None
+            and not self._can_go(value)
+            and not (self._host and getattr(statement, "never_ran", False))
+        ):
+            return False
+        parts = [part for target in targets for part in (target.elts if isinstance(target, ast.Tuple) else [target])]
+        return all(self._is_unread(part, live) for part in parts)
+
+    def _is_unread(self, target: ast.expr, live: set[str]) -> bool:
+        match target:
+            case ast.Name(id=name):
+                return name not in live
+            case ast.Attribute(attr=name) if getattr(target, "into_config", False):
+                return self._host and name not in self._about.fields
+            case ast.Attribute(attr=name) if is_self_attribute(target):
+                return name not in self._about.attributes
+        return False
+
+
+def _up_to_the_end(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """The statements up to the first after which none runs."""
+    ends = (i for i, s in enumerate(statements) if isinstance(s, ast.Return | ast.Raise | ast.Continue | ast.Break))
+    return list(statements[: next(ends, len(statements)) + 1])
+
+
+def _names_bound(target: ast.expr) -> set[str]:
+    """Names that an assignment to the target binds anew."""
+    if isinstance(target, ast.Tuple):
+        return {n for item in target.elts for n in _names_bound(item)}
+    return {target.id} if isinstance(target, ast.Name) else set()
+
+
+def _read_by_inner_functions(body: Sequence[ast.stmt]) -> set[str]:
+    """Names that functions and lambdas inside read: they see the value at the time of their call."""
+    inner = (n for s in body for n in ast.walk(s) if isinstance(n, ast.FunctionDef | ast.Lambda))
+    return {
+        n.id
+        for function in inner
+        for n in ast.walk(function)
+        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
+    }
+
+
+def _write_only(body: Sequence[ast.stmt], can_go: Callable[[ast.expr], bool]) -> set[str]:
+    """Local lists and dicts that are made from plain values, filled with such, and never read."""
+    fresh, stores, reads, writes = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+    for node in (n for s in body for n in ast.walk(s)):
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+            ):
+                fresh[name] += isinstance(value, ast.List | ast.Dict | ast.Set) and can_go(value)
+            case ast.Name(id=name, ctx=ast.Load()):
+                reads[name] += 1
+            case ast.Name(id=name):
+                stores[name] += 1
+        if isinstance(node, ast.stmt) and (written := _written(node)) is not None:
+            writes[written[0]] += all(map(can_go, written[1]))
+    return {name for name, count in stores.items() if fresh[name] == count and writes[name] == reads[name] > 0}
+
+
+def _written(statement: ast.stmt) -> tuple[str, list[ast.expr]] | None:
+    """The local container into which a statement puts something, and what: ``layers`` in ``layers.append(x)``."""
+    match statement:
+        case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name), slice=key)], value=value):
+            return name, [key, value]
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method), args=args)) if (
+            method in _FILLS
+        ):
+            return name, args
+    return None
+
+
+_FILLS = frozenset("append extend insert update add".split())
 
 
 def _only_checks(statements: Sequence[ast.stmt]) -> bool:
@@ -111,34 +261,6 @@ def _calls_nothing(statement: ast.stmt, empty: frozenset[str]) -> bool:
     """A statement that only calls a helper which does nothing."""
     callees = getattr(statement.value, "callees", ()) if isinstance(statement, ast.Expr) else ()
     return bool(callees) and all(key in empty for key in callees)
-
-
-def _is_dead(statement: ast.stmt, read: set[str], kept: frozenset[str], host: bool, inert: frozenset[str]) -> bool:
-    if isinstance(statement, ast.Assign):
-        targets = statement.targets
-        if isinstance(statement.value, ast.Name) and ast.unparse(targets[0]) == statement.value.id:
-            return len(targets) == 1  # `x = x`
-    elif isinstance(statement, ast.AnnAssign | ast.AugAssign):
-        targets = [statement.target]
-    else:
-        return False
-    value = statement.value
-    parts = [part for target in targets for part in (target.elts if isinstance(target, ast.Tuple) else [target])]
-    if host and value is not None and not _is_pure(value, inert) and not getattr(statement, "never_ran", False):
-        return False
-    if not host and value is not None and _calls_cell(value):
-        return False  # a cell may keep statistics
-    for part in parts:
-        if isinstance(part, ast.Name):
-            if part.id in read:
-                return False
-        elif is_self_attribute(part):
-            assert isinstance(part, ast.Attribute)
-            if part.attr in kept:
-                return False
-        else:
-            return False
-    return True
 
 
 def _calls_cell(value: ast.expr) -> bool:
@@ -180,9 +302,19 @@ def _inert(program: Program) -> frozenset[str]:
 
 def _only_computes(function: FunctionDef, inert: frozenset[str]) -> bool:
     given = {a.arg for a in [*function.node.args.args, *function.node.args.kwonlyargs]}
+    made = {
+        n.targets[0].id
+        for s in function.body
+        for n in ast.walk(s)
+        if isinstance(n, ast.Assign)
+        and isinstance(n.targets[0], ast.Name)
+        and isinstance(n.value, ast.List | ast.ListComp)
+    }
     own = {n.name for s in function.body for n in ast.walk(s) if isinstance(n, ast.FunctionDef)}
     for node in (n for s in function.body for n in ast.walk(s)):
         match node:
+            case ast.Subscript(ctx=ast.Store(), value=ast.Name(id=name)) if name in made and name not in given:
+                continue
             case ast.Attribute(ctx=ast.Store()) | ast.Subscript(ctx=ast.Store()) | ast.Global() | ast.Delete():
                 return False
             case ast.AugAssign(target=ast.Name(id=name)) if name in given:

@@ -8,20 +8,20 @@ from dataclasses import replace
 
 from ms_port.ir.flags import Flag
 from ms_port.ir.program import CellDef, FunctionDef, Program
+from ms_port.ir.tree import names_stored
+from ms_port.passes.signatures import parameters
 
 
 def keep_reached(program: Program) -> Program:
     """Drop functions, methods and classes that no reached code names."""
     reach = _Reach(program)
     reach.run()
+    left = {key: _what_is_left(cell, reach) for key, cell in program.cells.items() if key in reach.cells}
+    filled = {key for key, cell in left.items() if key in reach.named or cell.methods or cell.attributes}
     cells = {
-        key: replace(
-            cell,
-            methods=tuple(m for m in cell.methods if m.key in reach.functions),
-            bases=tuple(dict.fromkeys(_kept_bases(program, cell, reach.cells))),
-        )
-        for key, cell in program.cells.items()
-        if key in reach.cells
+        key: replace(cell, bases=tuple(dict.fromkeys(_kept_bases(program, cell, filled))))
+        for key, cell in left.items()
+        if key in filled
     }
     functions = {key: f for key, f in program.functions.items() if key in reach.functions}
     read = reach.names
@@ -34,6 +34,22 @@ def keep_reached(program: Program) -> Program:
         stubs=tuple(s for s in program.stubs if s.name in read),
         flags=tuple(_of_what_is_left(program.flags, kept)),
     )  # fmt: skip
+
+
+def _what_is_left(cell: CellDef, reach: _Reach) -> CellDef:
+    return replace(
+        cell,
+        methods=tuple(m for m in cell.methods if m.key in reach.functions),
+        attributes=tuple(a for a in cell.attributes if names_stored(a) & reach.names),
+    )
+
+
+def _says_nothing(cell: CellDef, method: FunctionDef) -> bool:
+    """Whether a method is a constructor that takes nothing and only calls that of the base."""
+    if method.name != "__init__" or method.docstring or parameters(method):
+        return False
+    lists = {n.attr for m in cell.methods for s in m.body for n in ast.walk(s) if isinstance(n, ast.Attribute)}
+    return [ast.unparse(s) for s in method.body] == ["super().__init__()"] and not lists & {"cell_list", "cell_items"}
 
 
 def _of_what_is_left(flags: Sequence[Flag], kept: Sequence[FunctionDef]) -> Iterator[Flag]:
@@ -75,6 +91,8 @@ class _Reach:
                 self._methods.setdefault(method.name, []).append(method)
         self.cells: set[str] = set()
         self.functions: set[str] = set()
+        self.named: set[str] = set()
+        """Cells that reached code names, or the model itself."""
         self.names: set[str] = set()
         """Every name and attribute that reached code reads."""
 
@@ -82,6 +100,7 @@ class _Reach:
         program = self._program
         if program.factory is not None:
             self._function(program.factory)
+        self.named.add(program.root)
         self._cell(program.root)
         for path, module in program.modules.items():
             if module.cls in program.cells and path == "":
@@ -96,13 +115,16 @@ class _Reach:
             if self._contributes(base):
                 self._cell(base)
         for method in cell.methods:
-            if method.name in ("__init__", "construct", "bprop") or method.name in self.names:
+            called = method.name in ("__init__", "construct", "bprop") or method.name in self.names
+            if called and not _says_nothing(cell, method):
                 self._function(method)
 
     def _contributes(self, key: str) -> bool:
         """Whether a base has anything that its subclasses use: methods here or in its own bases."""
         cell = self._program.cells.get(key)
-        return cell is not None and (bool(cell.methods) or any(self._contributes(b) for b in cell.bases))
+        return cell is not None and (
+            bool(cell.methods or cell.attributes) or any(self._contributes(b) for b in cell.bases)
+        )
 
     def _function(self, function: FunctionDef) -> None:
         if function.key in self.functions:
@@ -133,6 +155,7 @@ class _Reach:
             self._walk([self._program.constants[name]])
         self.names.add(name)
         if name in self._by_name:
+            self.named.add(self._by_name[name])
             self._cell(self._by_name[name])
         if name in self._free:
             self._function(self._program.functions[self._free[name]])

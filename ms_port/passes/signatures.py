@@ -20,6 +20,7 @@ from ms_port.passes.rewrite import all_functions, map_functions
 def prune_signatures(program: Program) -> Program:
     """Remove unused parameters and dead code, each making room for the other."""
     program = drop_dead(map_functions(program, lambda f: _without_absent(_own_copy(f))))
+    program = map_functions(program, partial(_without_rest, filled=_with_rest(program)))
     while True:
         program = map_functions(program, _unknown_keywords(program))
         plans = _plans(program, _removable(program))
@@ -30,6 +31,25 @@ def prune_signatures(program: Program) -> Program:
 
 def _own_copy(function: FunctionDef) -> FunctionDef:
     return replace(function, node=copy(function.node), body=tuple(copy(s) for s in function.body))
+
+
+def _with_rest(program: Program) -> set[str]:
+    """Functions that some call gives more positional arguments than they name."""
+    positional = {f.key: _positional(f) for f in all_functions(program)}
+    return {
+        key
+        for call in _calls(program)
+        for key in call.callees  # type: ignore[attr-defined]
+        if len(call.args) > positional.get(key, 0) or any(isinstance(a, ast.Starred) for a in call.args)
+    }
+
+
+def _without_rest(function: FunctionDef, filled: set[str]) -> FunctionDef:
+    """The function without a ``*rest`` that it does not read and that no call fills."""
+    rest = function.node.args.vararg
+    if rest is not None and rest.arg not in names_read(function.body) and function.key not in filled:
+        function.node.args.vararg = None
+    return function
 
 
 def _without_absent(function: FunctionDef) -> FunctionDef:

@@ -37,9 +37,11 @@ _TENSOR_ATTRIBUTES = {"shape": "shape", "ndim": "ndim", "dtype": "dtype", "T": "
 
 def lower_attribute(scope: Scope, node: ast.Attribute) -> ast.expr:
     """``base.attr``: of a package, a cell, a tensor, a config or an output object."""
-    if not isinstance(node.ctx, ast.Load):
-        return ast.Attribute(scope_lower(scope, node.value), node.attr, node.ctx)
     values, bases = scope.values(node), scope.values(node.value)
+    if not isinstance(node.ctx, ast.Load):
+        made = ast.Attribute(scope_lower(scope, node.value), node.attr, node.ctx)
+        made.into_config = any(isinstance(b, ObjectValue) and b.kind == "config" for b in bases)  # type: ignore[attr-defined]
+        return made
     base = bases[0] if bases else None
     match base:
         case None:
