@@ -17,6 +17,7 @@ from ms_port.capture.abstract import Abstractor, canonical_class, is_torch_modul
 from ms_port.capture.chosen_forward import chosen_forwards, chosen_method
 from ms_port.capture.class_source import class_attributes, class_loc
 from ms_port.capture.closures import by_closure
+from ms_port.capture.config_hints import plain_hint
 from ms_port.capture.layout import comment_behind, comments_above_line, comments_of, keep_number_texts
 from ms_port.capture.normed import normed_class
 from ms_port.capture.recording import Activation, CallRecord, FunctionRecord, Recording, TorchCall, ValueRead
@@ -146,7 +147,8 @@ class _Lift:
             if isinstance(doc, str) and doc and not doc.startswith(f"{cls.__name__}(")
             else None
         )
-        return ConfigClass(summary, tuple(fields), _only_stores(cls))
+        hints = {p.name: text for p in parameters if (text := plain_hint(p.annotation)) is not None}
+        return ConfigClass(summary, tuple(fields), _only_stores(cls), tuple(hints.items()))
 
     def _wanted(self, function: FunctionRecord) -> bool:
         if isinstance(function.tree, ast.Lambda):

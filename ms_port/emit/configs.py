@@ -13,17 +13,20 @@ from ms_port.ir.values import Literal, Value
 _TYPES = {bool: "bool", int: "int", float: "float", str: "str"}
 
 
-def config_source(name: str, fields: Mapping[str, Value], doc: str | None) -> str:
+def config_source(name: str, fields: Mapping[str, Value], doc: str | None, hints: Mapping[str, str]) -> str:
     """``@dataclass class Name: field: type = value``."""
     summary = docstring(doc or "The options that the model reads.")
     lines = ["@dataclass", f"class {name.rpartition('.')[2]}:", textwrap.indent(summary, "    "), ""]
     for field, value in fields.items():
-        lines.append(f"    {field}: {_type(value)} = {_default(value)}")
+        lines.append(f"    {field}: {_type(value, hints.get(field))} = {_default(value)}")
     return "\n".join(lines)
 
 
-def _type(value: Value) -> str:
+def _type(value: Value, hint: str | None) -> str:
+    """The type of the default; where there is none, what the source says."""
     plain = value.value if isinstance(value, Literal) else None
+    if plain is None and isinstance(value, Literal) and hint is not None:
+        return hint if hint.endswith("None") else f"{hint} | None"
     if type(plain) in _TYPES:
         return _TYPES[type(plain)]
     if isinstance(plain, tuple | list):

@@ -88,7 +88,9 @@ def model_source(program: Program, opmap: OpMap, banner: Banner) -> str:
     """The text of model.py, before formatting."""
     assert program.factory is not None
     parts = [
-        config_source(name, fields, _config_doc(program, name)) for name, fields in program.configs.items() if fields
+        config_source(name, fields, _config_doc(program, name), _config_hints(program, name))
+        for name, fields in program.configs.items()
+        if fields
     ]
     definitions = ordered(program)
     definitions = [_documented(d, [x.name for x in definitions]) for d in definitions]
@@ -162,6 +164,11 @@ def _renames_parameters(program: Program) -> bool:
         return True
     paths = [path for module in program.modules.values() for _, path in module.children]
     return len(paths) != len(set(paths))
+
+
+def _config_hints(program: Program, name: str) -> dict[str, str]:
+    known = program.config_classes.get(name)
+    return dict(known.hints) if known is not None else {}
 
 
 def _config_doc(program: Program, name: str) -> str | None:

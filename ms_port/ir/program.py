@@ -199,6 +199,8 @@ class ConfigClass:
     fields: tuple[tuple[str, Value | None], ...]
     stores: bool = False
     """Whether its constructor does nothing but to store its arguments (a dataclass)."""
+    hints: tuple[tuple[str, str], ...] = ()
+    """Types of the fields, as text, as far as they are of Python's own."""
 
 
 @dataclass(frozen=True, slots=True)

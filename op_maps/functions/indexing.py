@@ -49,7 +49,7 @@ def expand_mask(mask: Tensor, x: Tensor) -> Tensor:
     return mask.reshape(mask.shape + (1,) * (x.ndim - mask.ndim))
 
 
-def every(x: Tensor, axis: int, start: int, stop: int | None, step: int) -> Tensor:
+def every(x: Tensor, axis: int, step: int, start: int = 0, stop: int | None = None) -> Tensor:
     """``x[start:stop:step]`` along an axis: the gradient of a stepped slice of an inner axis fails on CPU."""
     return x.swapaxes(0, axis)[start:stop:step].swapaxes(0, axis)
 

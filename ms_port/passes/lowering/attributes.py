@@ -156,6 +156,8 @@ def _cell_attribute(scope: Scope, node: ast.Attribute, bases: tuple[Value, ...],
         return setting
     if isinstance(value, ModuleValue) and owners == ["torch.nn.ModuleDict"]:
         return ast.Subscript(lowered, literal(node.attr), node.ctx)
+    if _is_named_child(scope, owners, bases, node.attr):
+        return ast.Attribute(lowered, node.attr, node.ctx)
     names = {_renamed(scope, owner, node.attr) for owner in owners}
     if None in names or len(names) != 1:
         constant = constant_of(values)
@@ -167,6 +169,14 @@ def _cell_attribute(scope: Scope, node: ast.Attribute, bases: tuple[Value, ...],
         _need_property(scope, owner, node.attr)
     made = ast.Attribute(lowered, names.pop() or node.attr, node.ctx)
     return _parts(scope, node, made, values)
+
+
+def _is_named_child(scope: Scope, owners: list[str], bases: tuple[Value, ...], name: str) -> bool:
+    """Whether the name is a child of each Sequential (``nn.Sequential(OrderedDict(norm=...))``): so it is in the port."""
+    if owners != ["torch.nn.Sequential"]:
+        return False
+    held = [scope.work.program.modules.get(b.path or "") for b in bases if isinstance(b, ModuleValue)]
+    return all(module is not None and name in dict(module.children) for module in held)
 
 
 _READING = frozenset("items keys values get".split())

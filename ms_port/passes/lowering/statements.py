@@ -14,6 +14,7 @@ from ms_port.passes.lowering.container_statements import changes_tensors, contai
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.grad_modes import context, detached
 from ms_port.passes.lowering.instead import instead, split
+from ms_port.passes.lowering.isinstance_branches import isinstance_branch, merged_branches
 from ms_port.passes.lowering.mask_writes import mask_write
 from ms_port.passes.lowering.names import of_class
 from ms_port.passes.lowering.scope import DifferentNames, Scope, Untranslatable, truth
@@ -70,7 +71,7 @@ def _by_class(scope: Scope, statement: ast.stmt, error: DifferentNames) -> list[
             del scope.narrowed[error.name]
         key = "\n".join(ast.dump(s) for s in made)
         versions.setdefault(key, (made, []))[1].append(kind)
-    return [_isinstance_branch(error.name, made, kinds) for made, kinds in versions.values()]
+    return [isinstance_branch(error.name, made, kinds) for made, kinds in versions.values()]
 
 
 def _instead(scope: Scope, statement: ast.stmt, error: Untranslatable) -> list[ast.stmt]:
@@ -78,20 +79,6 @@ def _instead(scope: Scope, statement: ast.stmt, error: Untranslatable) -> list[a
     if not scope.strict and (parts := split(statement)) is not None:
         return lower_block(scope, parts)
     return instead(scope, statement, error)
-
-
-def _isinstance_branch(name: str, body: list[ast.stmt], kinds: list[ast.expr]) -> ast.stmt:
-    match body:
-        case [
-            ast.If(test=ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=tested), _]), orelse=[]) as inner
-        ] if tested == name:
-            body = inner.body  # the test only widened what each branch now says
-    test = ast.Call(
-        ast.Name("isinstance", ast.Load()),
-        [ast.Name(name, ast.Load()), kinds[0] if len(kinds) == 1 else ast.Tuple(kinds, ast.Load())],
-        [],
-    )
-    return ast.If(test, body, [])
 
 
 # --- kinds ----------------------------------------------------------------------------------------------------------
@@ -114,7 +101,7 @@ def _if(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
     if verdict is None:
         test = lower(scope, statement.test)
         body, orelse = lower_block(scope, statement.body), lower_block(scope, statement.orelse)
-        return _made_if(test, body, orelse)
+        return merged_branches(_made_if(test, body, orelse))
     taken = statement.body if verdict else statement.orelse
     other = statement.orelse if verdict else statement.body
     poisoned = dict(scope.poisoned)

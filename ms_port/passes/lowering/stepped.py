@@ -36,7 +36,7 @@ def stepped_axes(scope: Scope, node: ast.Subscript) -> list[int]:
 
 
 def without_steps(scope: Scope, lowered: ast.Subscript, axes: list[int]) -> ast.expr:
-    """``every(x, 1, 0, None, 2)`` for ``x[:, 0::2]``, with what else the index does behind it."""
+    """``every(x, 1, 2)`` for ``x[:, 0::2]``, with what else the index does behind it."""
     parts = list(lowered.slice.elts) if isinstance(lowered.slice, ast.Tuple) else [lowered.slice]
     scope.work.op_functions.add("every")
     made = lowered.value
@@ -44,9 +44,11 @@ def without_steps(scope: Scope, lowered: ast.Subscript, axes: list[int]) -> ast.
     for index, part in enumerate(parts):
         if not (isinstance(part, ast.Slice) and part.step is not None and ast.unparse(part.step) != "1"):
             continue
-        name = mark_functions(ast.Name("every", ast.Load()), frozenset(["every"]))
-        ends: list[ast.expr] = [part.lower or literal(0), part.upper or literal(None), part.step]
-        made = ast.Call(name, [made, literal(next(remaining)), *ends], [])
+        every = mark_functions(ast.Name("every", ast.Load()), frozenset(["every"]))
+        start = part.lower is not None and ast.unparse(part.lower) != "0"
+        given = [("start", part.lower if start else None), ("stop", part.upper)]
+        ends = [ast.keyword(word, end) for word, end in given if end is not None]
+        made = ast.Call(every, [made, literal(next(remaining)), part.step], ends)
         parts[index] = ast.Slice()
     while parts and (ast.unparse(parts[-1]) in (":", "...")):
         parts.pop()

@@ -1,0 +1,105 @@
+"""Nets whose ports read shorter than their source: dead names, aliases, empty constructors, named children."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Callable, Dict, Optional, Tuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class Base(nn.Module):
+    """Its constructor says nothing that its subclasses need."""
+
+    kind = "base"
+    tags = ("a", "b")
+
+    def __init__(self, *rest: object) -> None:
+        super().__init__()
+        self.log = {}
+        self.log["rest"] = len(rest)
+
+
+class Scale(Base):
+    factor = 2.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.factor
+
+
+def mixed(query: Tensor, key: Tensor, value: Tensor, rate: float = 0.0, causal: Optional[bool] = None) -> Tensor:
+    return F.scaled_dot_product_attention(query, key, value, dropout_p=rate, is_causal=False)
+
+
+KINDS = {"mixed": mixed}
+
+
+class Attention(nn.Module):
+    """The rate of its dropout is an option, 0 here."""
+
+    def __init__(self, width: int = 4, rate: float = 0.0) -> None:
+        super().__init__()
+        self.rate = rate
+        self.proj = nn.Linear(width, 3 * width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        attend: Callable[..., Tensor] = KINDS["mixed"]
+        q, k, v = self.proj(x).unsqueeze(0).chunk(3, dim=-1)
+        return attend(q, k, v, rate=self.rate if self.training else 0.0, causal=None).squeeze(0)
+
+
+class NamedChildren(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        act = nn.ReLU
+        names = []
+        for name in ("norm", "fc"):
+            names.append(name)
+        self.head = nn.Sequential(OrderedDict([("norm", nn.LayerNorm(4)), ("act", act()), ("fc", nn.Linear(4, 3))]))
+        self.scale = Scale(1, 2)
+        self.attention = Attention()
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = None
+        z = None
+        y = self.head.norm(x)
+        x = x + self.attention(x)
+        if self.training:
+            z = x * 2
+        else:
+            z = x * 3
+        return self.head.fc(self.head.act(y) + self.scale(z))
+
+
+class ReadLater(nn.Module):
+    """Each of the names is read after another was bound, in the next round or by a lambda."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        sizes = [4]
+        sizes.append(3)
+        self.last = nn.Linear(*sizes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        before = x
+        total = self.fc(x)
+        for i in range(3):
+            total = total + before * i
+            before = total * 0.5
+            if i == 1:
+                continue
+            before = before + x
+        scale = 2.0
+        double = lambda t: t * scale  # noqa: E731
+        scale = 3.0
+        return self.last(double(total + before))
+
+
+x4 = torch.randn(3, 4, generator=torch.Generator().manual_seed(4))
+CASES: Dict[str, Tuple[Callable[[], nn.Module], Tuple[Tensor, ...]]] = {
+    "named children": (NamedChildren, (x4,)),
+    "read later": (ReadLater, (x4,)),
+}
