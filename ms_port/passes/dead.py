@@ -56,8 +56,13 @@ def _kept_attributes(program: Program) -> frozenset[str]:
     read: set[str] = set()
     for function in all_functions(program):
         for statement in function.body:
+            filled = {
+                id(n.value)
+                for n in ast.walk(statement)
+                if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)
+            }
             for node in ast.walk(statement):
-                if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+                if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and id(node) not in filled:
                     if getattr(node, "of_config", None) is not None:
                         continue  # a field of the configuration, not of a cell
                     read.add(node.attr)
@@ -185,6 +190,8 @@ class _Cleaning:
                 return name not in live
             case ast.Attribute(attr=name) if getattr(target, "into_config", False):
                 return self._host and name not in self._about.fields
+            case ast.Subscript(value=ast.Attribute(attr=name) as holder) if is_self_attribute(holder):
+                return self._host and name not in self._about.attributes
             case ast.Attribute(attr=name) if is_self_attribute(target):
                 return name not in self._about.attributes
         return False

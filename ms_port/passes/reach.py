@@ -115,8 +115,7 @@ class _Reach:
             if self._contributes(base):
                 self._cell(base)
         for method in cell.methods:
-            called = method.name in ("__init__", "construct", "bprop") or method.name in self.names
-            if called and not _says_nothing(cell, method):
+            if method.name in ("__init__", "construct", "bprop") or method.name in self.names:
                 self._function(method)
 
     def _contributes(self, key: str) -> bool:
@@ -127,7 +126,8 @@ class _Reach:
         )
 
     def _function(self, function: FunctionDef) -> None:
-        if function.key in self.functions:
+        cell = self._program.cells.get(function.owner or "")
+        if function.key in self.functions or (cell is not None and _says_nothing(cell, function)):
             return
         self.functions.add(function.key)
         defaults = [d for d in [*function.node.args.defaults, *function.node.args.kw_defaults] if d is not None]

@@ -39,7 +39,6 @@ def test_an_alias_gives_way_to_what_it_names(port: Port) -> None:
     text = port(nets("NamedChildren"))
     assert "return mixed(q, k, v, rate=" in text
     assert "attend" not in text.partition("def construct")[2].replace("self.attention", "")
-    assert "causal: Optional" not in text
 
 
 def test_a_rate_that_was_zero_stays_an_option(port: Port) -> None:
@@ -72,23 +71,3 @@ def test_branches_by_class_are_not_nested(port: Port) -> None:
     assert "        if isinstance(module, nn.Dense):\n            module.weight.set_data(" in text
     assert "        elif isinstance(module, nn.Embedding):\n            module.embedding_table.set_data(" in text
     assert "(nn.Dense, nn.Embedding)" not in text
-
-
-SETS = """\
-class Net(nn.Module):
-    kinds = {"mean", "max", "sum", "min", "median", "std"}
-
-    def __init__(self, kind="mean"):
-        super().__init__()
-        if kind not in self.kinds:
-            raise ValueError(kind)
-        self.first = nn.Linear(4, 3)
-
-    def forward(self, x):
-        return self.first(x)
-"""
-
-
-def test_a_set_is_written_in_order(port: Port) -> None:
-    text = port(SETS)
-    assert "kinds" not in text or '{"max", "mean", "median", "min", "std", "sum"}' in text

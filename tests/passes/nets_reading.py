@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Callable, Dict, Optional, Tuple
+from typing import Callable, Dict, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -29,11 +29,21 @@ class Scale(Base):
         return x * self.factor
 
 
-def mixed(query: Tensor, key: Tensor, value: Tensor, rate: float = 0.0, causal: Optional[bool] = None) -> Tensor:
+def mixed(query: Tensor, key: Tensor, value: Tensor, rate: float = 0.0) -> Tensor:
     return F.scaled_dot_product_attention(query, key, value, dropout_p=rate, is_causal=False)
 
 
-KINDS = {"mixed": mixed}
+class Registry:
+    """Kinds of attention by name; an object that the port does not have."""
+
+    def __init__(self) -> None:
+        self.known = {"mixed": mixed}
+
+    def get(self, name: str) -> Callable[..., Tensor]:
+        return self.known[name]
+
+
+KINDS = Registry()
 
 
 class Attention(nn.Module):
@@ -45,9 +55,9 @@ class Attention(nn.Module):
         self.proj = nn.Linear(width, 3 * width)
 
     def forward(self, x: Tensor) -> Tensor:
-        attend: Callable[..., Tensor] = KINDS["mixed"]
+        attend: Callable[..., Tensor] = KINDS.get("mixed")
         q, k, v = self.proj(x).unsqueeze(0).chunk(3, dim=-1)
-        return attend(q, k, v, rate=self.rate if self.training else 0.0, causal=None).squeeze(0)
+        return attend(q, k, v, rate=self.rate if self.training else 0.0).squeeze(0)
 
 
 class NamedChildren(nn.Module):
@@ -58,7 +68,7 @@ class NamedChildren(nn.Module):
         for name in ("norm", "fc"):
             names.append(name)
         self.head = nn.Sequential(OrderedDict([("norm", nn.LayerNorm(4)), ("act", act()), ("fc", nn.Linear(4, 3))]))
-        self.scale = Scale(1, 2)
+        self.scale = Scale()
         self.attention = Attention()
 
     def forward(self, x: Tensor) -> Tensor:

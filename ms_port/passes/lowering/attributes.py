@@ -172,7 +172,7 @@ def _cell_attribute(scope: Scope, node: ast.Attribute, bases: tuple[Value, ...],
 
 
 def _is_named_child(scope: Scope, owners: list[str], bases: tuple[Value, ...], name: str) -> bool:
-    """Whether the name is a child of each Sequential (``nn.Sequential(OrderedDict(norm=...))``): so it is in the port."""
+    """Whether the name is a child of each Sequential (``nn.Sequential(OrderedDict(norm=...))``), as in the port."""
     if owners != ["torch.nn.Sequential"]:
         return False
     held = [scope.work.program.modules.get(b.path or "") for b in bases if isinstance(b, ModuleValue)]
