@@ -142,13 +142,12 @@ class TextEncoder(nn.Cell):
         self.decoder.weight = self.embeddings.word.embedding_table
 
     def _init_weights(self, module: nn.Cell) -> None:
-        if isinstance(module, (nn.Dense, nn.Embedding)):
-            if isinstance(module, nn.Embedding):
-                module.embedding_table.set_data(
-                    initializer(Normal(sigma=0.02), module.embedding_table.shape, module.embedding_table.dtype)
-                )
-            if isinstance(module, nn.Dense):
-                module.weight.set_data(initializer(Normal(sigma=0.02), module.weight.shape, module.weight.dtype))
+        if isinstance(module, nn.Dense):
+            module.weight.set_data(initializer(Normal(sigma=0.02), module.weight.shape, module.weight.dtype))
+        elif isinstance(module, nn.Embedding):
+            module.embedding_table.set_data(
+                initializer(Normal(sigma=0.02), module.embedding_table.shape, module.embedding_table.dtype)
+            )
         if isinstance(module, nn.Dense) and module.bias is not None:
             module.bias.set_data(initializer("zeros", module.bias.shape, module.bias.dtype))
 
