@@ -90,6 +90,10 @@ def measure(program: Program, text: str) -> Measures:
     )
 
 
+_OF_LAYERS = frozenset("gamma beta epsilon moving_mean moving_variance embedding_table has_bias".split())
+"""What MindSpore's own layers call their parts: a port has no choice."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Pair:
     """A generated function and the one in the source."""
@@ -107,12 +111,13 @@ class _Pair:
         called = {id(n.func) for n in ast.walk(self.made) if isinstance(n, ast.Call)}
         found = {n.id for n in ast.walk(self.made) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         found |= {a.arg for a in ast.walk(self.made) if isinstance(a, ast.arg)}
-        return found | {
+        found |= {
             n.attr
             for n in ast.walk(self.made)
             if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name) and n.value.id == "self"
             if id(n) not in called
-        } - {"_"}
+        }
+        return found - {"_"} - _OF_LAYERS
 
     def known_names(self) -> set[str]:
         words = {n.id for n in ast.walk(self.source) if isinstance(n, ast.Name)}

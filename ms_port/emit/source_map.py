@@ -1,7 +1,7 @@
 """From which line of the source each line of the generated model came.
 
-The written file is parsed again and laid beside the statement trees that it was written from: both have the same
-statements in the same order, whatever the formatter did to the lines.
+The written file is parsed again and laid beside the statement trees that it was written from: a statement is found by
+what it says, whatever the formatter did to the lines.
 """
 
 from __future__ import annotations
@@ -72,13 +72,28 @@ def _of_function(function: FunctionDef, node: ast.FunctionDef, module: str | Non
 
 
 def _statements(ours: Sequence[ast.stmt], theirs: Sequence[ast.stmt]) -> Iterator[tuple[ast.stmt, ast.stmt]]:
-    """Statements of two blocks in pairs; of blocks that differ, those up to the difference."""
-    for mine, written in zip(ours, theirs, strict=False):
-        if type(mine) is not type(written):
-            return
-        yield mine, written
-        for part in ("body", "orelse"):
-            yield from _statements(getattr(mine, part, []), getattr(written, part, []))
+    """Statements of two blocks in pairs, found by what they say; those between two pairs by their place, if as many."""
+    said, written = [_head(s) for s in ours], [_head(s) for s in theirs]
+    for same, a, b, c, d in difflib.SequenceMatcher(None, said, written, autojunk=False).get_opcodes():
+        if same != "equal" and b - a != d - c:
+            continue
+        for one, other in zip(ours[a:b], theirs[c:d], strict=True):
+            if type(one) is type(other):
+                yield one, other
+                for part in ("body", "orelse"):
+                    yield from _statements(getattr(one, part, []), getattr(other, part, []))
+
+
+def _head(statement: ast.stmt) -> str:
+    """What a statement says, without the statements inside it."""
+    match statement:
+        case ast.If(test=test) | ast.While(test=test):
+            return f"{type(statement).__name__} {ast.unparse(test)}"
+        case ast.For(target=target, iter=iterated):
+            return f"for {ast.unparse(target)} in {ast.unparse(iterated)}"
+        case ast.FunctionDef(name=name):
+            return f"def {name}"
+    return ast.unparse(statement)
 
 
 def _expressions(ours: ast.AST, theirs: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
