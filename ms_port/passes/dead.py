@@ -6,6 +6,7 @@ import ast
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from ms_port.ir.program import FunctionDef, Program
 from ms_port.ir.tree import copy, is_self_attribute, names_read, names_stored
@@ -20,13 +21,10 @@ _PURE_METHODS = frozenset("copy endswith format get item items join keys lower s
 
 def drop_dead(program: Program) -> Program:
     """Remove assignments to locals and attributes that nothing reads, until nothing is left to remove."""
-    about = _About(
-        _kept_attributes(program),
-        _read_fields(program),
-        frozenset(f.key for f in all_functions(program) if f.during_init and _does_nothing(f)),
-        _inert(program),
-    )
-    return map_functions(program, lambda function: _clean(function, about))
+    before = None
+    while (about := _about(program)) != before:
+        program, before = map_functions(program, partial(_clean, about=about)), about
+    return program
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +39,15 @@ class _About:
     """Helpers of constructors that do nothing."""
     inert: frozenset[str]
     """Functions of constructors that only compute."""
+
+
+def _about(program: Program) -> _About:
+    return _About(
+        _kept_attributes(program),
+        _read_fields(program),
+        frozenset(f.key for f in all_functions(program) if f.during_init and _does_nothing(f)),
+        _inert(program),
+    )
 
 
 def _does_nothing(function: FunctionDef) -> bool:
@@ -164,6 +171,8 @@ class _Cleaning:
         return _is_pure(value, self._about.inert) if self._host else not _calls_cell(value)
 
     def _is_dead(self, statement: ast.stmt, live: set[str]) -> bool:
+        if isinstance(statement, ast.Assert):
+            return _is_true(statement.test)
         if (written := _written(statement)) is not None:
             return written[0] in self._write_only
         if isinstance(statement, ast.Assign):
@@ -195,6 +204,31 @@ class _Cleaning:
             case ast.Attribute(attr=name) if is_self_attribute(target):
                 return name not in self._about.attributes
         return False
+
+
+def _is_true(test: ast.expr) -> bool:
+    """Whether a condition of literals alone holds: ``None in (None, "mean")``, what a decided option left."""
+    if not all(isinstance(n, _PLAIN) for n in ast.walk(test)):
+        return False
+    try:
+        return bool(eval(compile(ast.fix_missing_locations(ast.Expression(copy(test))), "<assert>", "eval"), {}))
+    except TypeError:  # a comparison of things that have no order
+        return False
+
+
+_PLAIN = (
+    ast.Constant,
+    ast.Tuple,
+    ast.List,
+    ast.Set,
+    ast.Compare,
+    ast.BoolOp,
+    ast.UnaryOp,
+    ast.expr_context,
+    ast.cmpop,
+    ast.boolop,
+    ast.unaryop,
+)
 
 
 def _up_to_the_end(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
