@@ -84,7 +84,7 @@ class NamedChildren(nn.Module):
 
 
 class ReadLater(nn.Module):
-    """Each of the names is read after another was bound, in the next round or by a lambda."""
+    """Each of the names is read after another was bound, in the next round, or by a lambda."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,13 +103,28 @@ class ReadLater(nn.Module):
                 continue
             before = before + x
         scale = 2.0
-        double = lambda t: t * scale  # noqa: E731
         scale = 3.0
+        double = lambda t: t * scale  # noqa: E731
         return self.last(double(total + before))
+
+
+class LateLambda(nn.Module):
+    """The lambda sees the value that its name has when it is called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        scale = 2.0
+        scaled = lambda t: t * scale  # noqa: E731
+        scale = 3.0
+        return scaled(self.fc(x))
 
 
 x4 = torch.randn(3, 4, generator=torch.Generator().manual_seed(4))
 CASES: Dict[str, Tuple[Callable[[], nn.Module], Tuple[Tensor, ...]]] = {
     "named children": (NamedChildren, (x4,)),
+    "late lambda": (LateLambda, (x4,)),
     "read later": (ReadLater, (x4,)),
 }

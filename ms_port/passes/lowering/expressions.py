@@ -10,7 +10,7 @@ import ast
 from collections.abc import Callable
 
 from ms_port.ir.program import FunctionDef
-from ms_port.ir.tree import copy, keep_place, literal, nid
+from ms_port.ir.tree import copy, keep_place, literal, names_read, nid
 from ms_port.ir.values import DType, ModuleValue, ObjectValue, TensorValue, Value, holds_tensor
 from ms_port.passes.decided import choices
 from ms_port.passes.lowering.attributes import lower_attribute, output_fields
@@ -191,6 +191,8 @@ def _lambda(scope: Scope, node: ast.expr) -> ast.expr:
     assert isinstance(node, ast.Lambda)
     if scope.host:
         return ast.Lambda(copy(node.args), lower(scope, node.body))
+    if (name := _bound_again(scope, node)) is not None:
+        raise Untranslatable(node, f"a lambda that reads `{name}`, which is bound again before the lambda is called")
     inner = lambda_function(scope, node)
     within = Scope(scope.work, inner)
     within.locals |= scope.locals
@@ -201,6 +203,20 @@ def _lambda(scope: Scope, node: ast.expr) -> ast.expr:
     args = copy(node.args)
     args.defaults = [lower(scope, d) for d in node.args.defaults]
     return ast.Lambda(args, lower(within, returned.value))
+
+
+def _bound_again(scope: Scope, node: ast.Lambda) -> str | None:
+    """A name that changes between a lambda and its last call: torch's sees the new value, GRAPH_MODE's the old."""
+    nodes = [n for s in scope.function.body for n in ast.walk(s)]
+    assigned = next((n for n in nodes if isinstance(n, ast.Assign) and nid(n.value) == nid(node)), None)
+    if assigned is None:
+        return None
+    names = {t.id for t in assigned.targets if isinstance(t, ast.Name)}
+    calls = [n.lineno for n in nodes if isinstance(n, ast.Name) and n.id in names and isinstance(n.ctx, ast.Load)]
+    free = names_read([ast.Expr(node.body)]) - {a.arg for a in node.args.args}
+    last = max(calls, default=0)
+    stores = (n for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n.id in free)
+    return next((n.id for n in stores if node.lineno < n.lineno < last), None)
 
 
 def lambda_function(scope: Scope, node: ast.Lambda) -> FunctionDef:
