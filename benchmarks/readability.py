@@ -103,9 +103,9 @@ _TEXT = """# How the ports read
 Made by `python -m benchmarks.readability`. Lines are lines of code, without docstrings and comments. *source lines* are
 those of the classes and functions that the port has, branches that never ran included; *port* is model.py without
 imports, `build_model` and `load_weights`. *frozen*: numbers in a function that its source does not have. *names*: local
-and attribute names that are the source's (those of MindSpore's own layers, such as `gamma`, aside). *statements*: for each one that ran in the source. *duplicated*: lines in
-runs of six that occur again (in the source). *flat*: functions made of traced calls. Aims: ratio at most 1.0, names at
-least 95%, flat below 3%.
+and attribute names that are the source's (those of MindSpore's own layers, such as `gamma`, aside). *statements*: for
+each one that ran in the source. *duplicated*: lines in runs of six that occur again (in the source). *flat*: functions
+made of traced calls. Aims: ratio at most 1.0, names at least 95%, flat below 3%.
 
 """
 
