@@ -37,6 +37,8 @@ def canonical_name(func: Callable[..., Any]) -> str:
         if name.startswith(old):
             name = new + name[len(old) :]
             break
+    if getattr(func, "__module__", "") == "torch.functional" and getattr(torch, func.__name__, None) is func:
+        name = f"torch.{func.__name__}"  # somebody may have put it beside the functions of torch.nn.functional
     return name.removesuffix(".__get__")
 
 

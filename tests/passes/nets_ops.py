@@ -23,6 +23,20 @@ class Expanded(nn.Module):
         return cartesian_prod, F.multilabel_margin_loss(y, labels), torch.cartesian_prod(y[0], y[1, :2])
 
 
+class SameAtFirst(nn.Module):
+    """Two names that hold one tensor in the first round of a loop alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        xi = x
+        for _ in range(2):
+            xi = self.a(torch.trapezoid(x, xi).unsqueeze(1) + xi)
+        return xi
+
+
 class Placed(nn.Module):
     """Memory formats, layouts and devices mean nothing in the port."""
 
@@ -54,6 +68,7 @@ _generator = torch.Generator().manual_seed(3)
 x4 = torch.randn(3, 4, generator=_generator)
 CASES: Dict[str, Tuple[Callable[[], nn.Module], Tuple[Tensor, ...]]] = {
     "expanded": (Expanded, (x4,)),
+    "same at first": (SameAtFirst, (x4,)),
     "placed": (Placed, (x4,)),
     "weighted loss": (WeightedLoss, (x4,)),
 }

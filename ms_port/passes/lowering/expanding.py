@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ms_port.ir.program import EMPTY_FACTS, CallFact, FunctionDef
 from ms_port.ir.tree import literal
@@ -24,8 +24,10 @@ def expand_call(scope: Scope, node: ast.Call, facts: Sequence[CallFact], call: C
     if any(isinstance(a.expression, ast.Starred) for a in given):
         raise Untranslatable(node, "a starred argument")
     runs: dict[object, _Run] = {}
+    keys: dict[str, int] = {}
     for index in range(len(facts)):
-        run = _Run(tuple(_at(node, a, index) for a in given), tuple((k, _at(node, a, index)) for k, a in call.keywords))
+        args = tuple(_by_source(_at(node, a, index), a.expression, keys) for a in given)
+        run = _Run(args, tuple((k, _by_source(_at(node, a, index), a.expression, keys)) for k, a in call.keywords))
         runs.setdefault((_values(run.args), tuple((k, _bare(v)) for k, v in run.kwargs)), run)
     bodies = [_expanded(scope, node, call.api, run) for run in runs.values()]
     texts = {body.text() for body in bodies}
@@ -66,6 +68,19 @@ def _at(node: ast.Call, argument: Argument, index: int) -> Value:
     if not argument.values:
         raise Untranslatable(node, "an argument's value is not known")
     return argument.values[index if index < len(argument.values) else 0]
+
+
+def _by_source(value: Value, made: ast.expr, keys: dict[str, int]) -> Value:
+    """The value with one identity for each source text: two names may hold one tensor in the first run alone."""
+    match value:
+        case TensorValue():
+            return replace(value, key=keys.setdefault(ast.unparse(made), len(keys) + 1))
+        case SequenceValue(kind=kind, items=items):
+            return SequenceValue(kind, tuple(_by_source(v, _item(made, i), keys) for i, v in enumerate(items)))
+        case DictValue(items=pairs):
+            parts = ((k, ast.Subscript(made, literal(k), ast.Load()), v) for k, v in pairs)
+            return DictValue(tuple((k, _by_source(v, part, keys)) for k, part, v in parts))
+    return value
 
 
 def _expanded(scope: Scope, node: ast.Call, api: str, run: _Run) -> _Body:
