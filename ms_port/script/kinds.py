@@ -17,6 +17,8 @@ DTYPES = frozenset(
     "float32 float float64 double float16 half bfloat16 int8 int16 short int32 int int64 long uint8 bool complex64".split()
 )
 NUMBERS = frozenset("item dim ndimension numel nelement stride element_size __len__ get_device".split())
+DEVICE_FLAGS = ("is_cuda", "is_npu", "is_xpu", "is_mps")
+"""Attributes of a tensor that tell where it lies."""
 PAIRS = frozenset("max min sort topk median mode kthvalue cummax cummin".split())
 LISTS = frozenset("split chunk unbind tensor_split".split())
 TENSOR_ONLY = frozenset(
@@ -252,9 +254,10 @@ class Walker:
                 found = self.kind(value) if value is not None else None
                 self.bind(target, join(found, self.inference._annotated(self.module, annotation)))
             case ast.AugAssign(target=target, value=value):
-                kind = join(self.kind(_loaded(target)), self.kind(value))
-                self.inference.kinds[target] = self.inference.of(_loaded(target)) or kind
+                held, value_kind = self.kind(target), self.kind(value)
+                kind = held if held == "parameter" else join(held, value_kind)  # it is written, not bound anew
                 self.bind(target, kind)
+                self.inference.kinds[target] = held or kind
             case ast.For() | ast.AsyncFor():
                 for _ in range(2):
                     self.bind(node.target, element(self.kind(node.iter)))
@@ -511,7 +514,7 @@ class Walker:
                 "dtype": "dtype",
                 "device": "device",
                 "ndim": "number",
-                "is_cuda": "number",
+                **dict.fromkeys(DEVICE_FLAGS, "number"),
             }
             if node.attr == "data" and base == "parameter":
                 return "parameter"
@@ -538,11 +541,10 @@ class Walker:
                 found = self._member(other, name, depth + 1)
                 if found is not None:
                     return found
-        return (
-            PARAMETER_NAMES.get(name)
-            if is_module(("inst", cls)) is False
-            else ("number" if name == "training" else None)
-        )
+        if is_module(("inst", cls)):
+            layer = any(canonical(cls.module, base).startswith("torch.nn.") for base in cls.bases)
+            return {"training": "number", **({"weight": "parameter", "bias": "parameter"} if layer else {})}.get(name)
+        return PARAMETER_NAMES.get(name)
 
     def _call(self, node: ast.Call) -> Kind:
         func = self.kind(node.func)
@@ -641,10 +643,6 @@ class Walker:
 
 
 _FUNCTIONS: dict[ast.AST, Function] = {}
-
-
-def _loaded(target: ast.expr) -> ast.expr:
-    return target
 
 
 def _entity(found: Class | Function | Module) -> Kind:

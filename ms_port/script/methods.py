@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from ms_port.opmap import NoLowering
-from ms_port.script.kinds import MAPPING, TENSOR_ONLY, is_module, is_tensor
+from ms_port.script.kinds import DEVICE_FLAGS, MAPPING, TENSOR_ONLY, is_module, is_tensor
 
 if TYPE_CHECKING:
     from ms_port.script.expressions import Expressions, Special
@@ -63,7 +63,7 @@ def attribute(e: Expressions, node: ast.Attribute) -> str | None:
             return (
                 f"{e.needs.name('ops')}.stop_gradient({receiver})" if e.in_region and kind != "parameter" else receiver
             )
-        if node.attr == "is_cuda":
+        if node.attr in DEVICE_FLAGS:
             return f"{e.needs.name('on_device')}()"
         if node.attr == "device":
             return f"{e.needs.name('Device')}()"

@@ -18,6 +18,8 @@ CUTS = frozenset(
     "detach item numpy tolist argmax eq ne gt lt ge le size dim numel long int bool new_zeros new_ones new_full new_tensor new_empty zeros_like ones_like".split()
 )
 """Methods behind which no gradient flows."""
+VALUES = ("ndarray", "number", "str", "shape", "dtype", "device")
+"""Kinds without a gradient."""
 BLOCKS = ("body", "orelse", "finalbody")
 
 
@@ -273,8 +275,11 @@ class Finder:
             if isinstance(node, ast.Call) and self._through(node):
                 return True
             if isinstance(node, (ast.Name, ast.Attribute)):
-                if self.inference.of(node) == "parameter":
+                kind = self.inference.of(node)
+                if kind == "parameter":
                     return True
+                if kind in VALUES:
+                    continue
                 name = dotted(node)
                 if name is not None and carry.get(name, self._held(name)):
                     return True
@@ -285,7 +290,9 @@ class Finder:
         return "." in name and name.rpartition(".")[2] in self.effects.held
 
     def _cuts(self, node: ast.Call) -> bool:
-        """Whether a function of the project gives back detached values (``repackage_hidden``)."""
+        """Whether a call gives no gradient on: arrays and numbers, or detached values (``repackage_hidden``)."""
+        if self.inference.of(node) in VALUES:
+            return True
         kind = self.inference.of(node.func)
         if not (isinstance(kind, tuple) and kind[0] == "func"):
             return False
@@ -534,9 +541,7 @@ def _thing(kind: object) -> bool:
         "scaler",
         "loader",
         "dataset",
-        "number",
-        "str",
-        "device",
+        *VALUES,
     )
 
 

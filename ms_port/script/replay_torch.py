@@ -128,7 +128,31 @@ def _dropout(torch: Any, draws: Draws) -> None:
             return input
         return input * torch.from_numpy(draws.mask(tuple(input.shape), p)).to(input.dtype)
 
+    def channels(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+        if not training or p == 0:
+            return input
+        shape = (*input.shape[:2], *(1 for _ in input.shape[2:]))
+        return input * torch.from_numpy(draws.mask(shape, p)).to(input.dtype)
+
+    attention = functional.scaled_dot_product_attention
+
+    def scaled_dot_product_attention(query: Any, key: Any, value: Any, *args: Any, **options: Any) -> Any:
+        names = ("attn_mask", "dropout_p", "is_causal")
+        given = {**dict(zip(names, args, strict=False)), **options}
+        p = given.get("dropout_p", 0.0)
+        if not p:
+            return attention(query, key, value, **given)
+        scores = query @ key.transpose(-2, -1) * (given.get("scale") or query.shape[-1] ** -0.5)
+        mask = given.get("attn_mask")
+        if given.get("is_causal"):
+            mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+        if mask is not None:
+            scores = scores.masked_fill(~mask, float("-inf")) if mask.dtype == torch.bool else scores + mask
+        return dropout(scores.softmax(-1), p) @ value
+
     functional.dropout = dropout
+    functional.dropout1d = functional.dropout2d = functional.dropout3d = channels
+    functional.scaled_dot_product_attention = scaled_dot_product_attention
 
 
 def _weights(torch: Any, folder: Path, draws: Draws) -> None:

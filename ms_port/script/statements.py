@@ -93,7 +93,7 @@ class Statements:
                     and index < len(body)
                 ):
                     position = self._line_end(position)  # the comment was about what is gone
-            pieces.append((gap, text if text is not None else ""))
+            pieces.append((gap, self.steps.unset(statement, indent) + (text or "")))
         return self._joined(pieces, indent, inline)
 
     def _line_end(self, position: int) -> int:

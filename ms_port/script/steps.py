@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ms_port.script.kinds import is_module
+from ms_port.script.assignment import before, bound, exposed, in_loop
+from ms_port.script.kinds import is_module, is_tensor
 from ms_port.script.regions import Backward, Region, backward_of, statements, targets
 from ms_port.script.source import dotted, shifted
 
@@ -41,6 +42,8 @@ class Scope:
     plans: dict[Region, Plan] = field(default_factory=dict)
     dropped: set[ast.stmt] = field(default_factory=set)
     replaced: dict[ast.stmt, str] = field(default_factory=dict)
+    unset: dict[ast.stmt, list[str]] = field(default_factory=dict)
+    """Names that get None before a statement of ``body``: some way to the gradient's function leaves them without a value."""
 
 
 class Steps:
@@ -60,7 +63,27 @@ class Steps:
         self.current = Scope(body)
         taken = {n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name)} | self.s.e.module.bound
         for number, region in enumerate(regions):
-            self.current.plans[region] = self._plan(region, number, len(regions), taken)
+            self.current.plans[region] = plan = self._plan(region, number, len(regions), taken)
+            self._unset(region, plan)
+
+    def _unset(self, region: Region, plan: Plan) -> None:
+        """Names that the function takes or gives back, and that not every way to them has set."""
+        start = region.first if region.first <= region.last else region.first - 1
+        function = self.s.e.function
+        known = before(self.current.body, region.block, max(start, 0)) if start >= 0 else set()
+        known |= {a.arg for a in ast.walk(function.node.args) if isinstance(a, ast.arg)} if function else set()
+        made = known | bound([*region.again, *region.body])
+        late = [n for n in plan.given if n not in made and n not in plan.shared and n not in plan.arguments]
+        plan.arguments += late
+        for name in plan.arguments:
+            first = next((s for s in self.current.body if name in targets(s)), None)
+            if name not in known and first is not None:
+                self.current.unset.setdefault(first, []).append(name)
+
+    def unset(self, node: ast.stmt, indent: str) -> str:
+        """What stands before a statement so that such names have a value."""
+        names = dict.fromkeys(self.current.unset.get(node, ()))
+        return "".join(f"{name} = None\n{indent}" for name in names)
 
     # planning
 
@@ -78,9 +101,10 @@ class Steps:
         taken.add(gradients)
         optimizers = self._optimizers(region)
         weights = " + ".join(f"{o}.parameters" for o in optimizers) or self._trainable(region)
-        given = [n for n in self._given(region) if not plain or n != dotted(backward.loss)]
-        loss = dotted(backward.loss) if plain and isinstance(backward.loss, ast.Name) else None
         arguments, shared = self._arguments(region)
+        again = arguments if in_loop(self.current.body, region.block) else []  # what one round leaves to the next
+        given = [n for n in self._given(region, again) if not plain or n != dotted(backward.loss)]
+        loss = dotted(backward.loss) if plain and isinstance(backward.loss, ast.Name) else None
         direct = self._direct(region, optimizers)
         return Plan(name, gradients, weights, loss or "_", given, arguments, shared, direct)
 
@@ -140,8 +164,8 @@ class Steps:
         found = f"{self.s.e.needs.name('trainable')}({', '.join(modules)})" if modules or not parameters else ""
         return " + ".join(filter(None, [found, f"[{', '.join(parameters)}]" if parameters else ""]))
 
-    def _given(self, region: Region) -> list[str]:
-        """Names that the region assigns and that are read outside it, in order."""
+    def _given(self, region: Region, again: list[str]) -> list[str]:
+        """Names that the region assigns and that are read outside it or in its next round, in order."""
         made: dict[str, None] = {}
         for statement in region.body:
             for node in ast.walk(statement):
@@ -168,21 +192,13 @@ class Steps:
             for n in ast.walk(c.target)
             if isinstance(n, ast.Name)
         }
+        read |= set(again)
         return [name for name in made if name in read or (several and name == loss) if name not in comprehension - read]
 
     def _arguments(self, region: Region) -> tuple[list[str], list[str]]:
-        """Names read before they are assigned in the function; names that belong to an outer scope."""
-        first: dict[str, bool] = {}
-        made: set[str] = set()
-        conditional: set[str] = set()
-        for statement in [*region.again, *region.body]:
-            for name, load in _events(statement):
-                first.setdefault(name, load)
-            stored = {n for n in targets(statement) if "." not in n}
-            made |= stored
-            if not isinstance(statement, (ast.Assign, ast.AnnAssign, ast.FunctionDef, ast.With)):
-                conditional |= stored
-        before = {n for s in statements(self.current.body) if s not in region.body for n in self._before(s, region)}
+        """Names that the function assigns and may read before that; names that belong to an outer scope."""
+        body = [*region.again, *region.body]
+        made = {n for statement in body for n in targets(statement) if "." not in n}
         shared = {
             n
             for s in self.current.body
@@ -190,32 +206,11 @@ class Steps:
             if isinstance(node, (ast.Global, ast.Nonlocal))
             for n in node.names
         }
-        names = [
-            n
-            for n in sorted(made)
-            if n not in shared
-            and (first.get(n, False) or (n in conditional and n in before and not first.get(n, True)))
-        ]
         plainly = {
-            n.id
-            for s in [*region.again, *region.body]
-            for n in ast.walk(s)
-            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+            n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
         }
-        return [n for n in names if n in plainly], sorted(shared & made)
-
-    def _before(self, statement: ast.stmt, region: Region) -> set[str]:
-        """Names that certainly have a value before the region: assigned in front of it."""
-        start = (
-            region.block[region.first].lineno if region.first <= region.last else region.backwards[0].statement.lineno
-        )
-        if isinstance(statement, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
-            return set()
-        return {
-            n.id
-            for n in ast.walk(statement)
-            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n.lineno < start
-        } | {n.arg for n in ast.walk(statement) if isinstance(n, ast.arg)}
+        read = exposed([*body, region.backwards[0].statement], set())
+        return sorted(made & plainly & read - shared), sorted(shared & made)
 
     def _direct(self, region: Region, optimizers: list[str]) -> str | None:
         """``zero_grad``, ``backward``, ``step`` in a row on one optimizer, and nobody looks at ``.grad``: it is called with the gradients."""
@@ -319,6 +314,7 @@ class Steps:
                 ),
             )
         arguments = ", ".join(f"{n}={n}" for n in plan.arguments)
+        given = self._packed(region, given)
         result = ", ".join([loss, *given])
         lines = [*head, *lines, f"return {result}"]
         definition = f"def {plan.name}({arguments}):\n" + "\n".join(f"{inner}{line}" for line in lines)
@@ -335,6 +331,21 @@ class Steps:
             rest = None if plan.direct else self.backward(backward.statement)
             text += f"\n{indent}{rest}" if rest else ""
         return text
+
+    def _packed(self, region: Region, given: list[str]) -> list[str]:
+        """A single value beside the loss that may be no tensor: MindSpore 2.10 takes it in a tuple only."""
+        if len(given) != 1:
+            return given
+        name = given[0]
+        stores = [
+            self.s.e.inference.of(n)
+            for s in region.body
+            for n in ast.walk(s)
+            if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)
+        ]
+        unset = any(name in names for names in self.current.unset.values())
+        sure = all(is_tensor(k) or (isinstance(k, tuple) and k[0] in ("list", "tuple", "dict")) for k in stores)
+        return given if sure and not unset else [f"({name},)"]
 
     def _made(self, region: Region) -> set[str]:
         return {n for s in region.body for n in targets(s)}
@@ -417,34 +428,6 @@ class Steps:
         block = list(region.block)
         index = next((i for i, s in enumerate(block) if s is region.backwards[0].statement), None)
         return index is not None and index + 1 < len(block) and block[index + 1] is node
-
-
-def _events(node: ast.AST) -> list[tuple[str, bool]]:
-    """(name, read) in the order of evaluation, as far as it matters: values before targets."""
-    found: list[tuple[str, bool]] = []
-    if isinstance(node, (ast.FunctionDef, ast.Lambda, ast.ClassDef)):
-        return found
-    if isinstance(node, ast.Name):
-        return [(node.id, not isinstance(node.ctx, ast.Store))]
-    children: list[Any] = list(ast.iter_child_nodes(node))
-    if isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
-        children.sort(key=lambda c: isinstance(getattr(c, "ctx", None), ast.Store))
-    elif isinstance(node, ast.AugAssign):
-        name = dotted(node.target)
-        return [*([(name, True)] if name and "." not in name else []), *_events(node.value), *_events(node.target)]
-    elif isinstance(node, (ast.For, ast.comprehension)):
-        children.sort(key=lambda c: c is not node.iter)
-    elif isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)):
-        bound = {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
-        inner = [
-            event
-            for child in [*node.generators, *(c for c in children if not isinstance(c, ast.comprehension))]
-            for event in _events(child)
-        ]
-        return [(name, load) for name, load in inner if name not in bound]
-    for child in children:
-        found += _events(child)
-    return found
 
 
 __all__ = ["Backward", "Steps", "backward_of"]

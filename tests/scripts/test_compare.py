@@ -38,18 +38,9 @@ RUNS = {
     "package/train.py": "",
 }
 BY_DEFAULT = {"metric_logging.py"}
-OPEN = {
-    "language_model.py": "perplexity 92.79, torch 93.00 (loss off by 2e-3): cause not found",
-    "language_model.py --model Transformer": "a name set in one branch only becomes a default argument: UnboundLocalError",
-}
 
 
-def marks(name: str) -> list[pytest.MarkDecorator]:
-    found = [] if name in BY_DEFAULT else [pytest.mark.slow]
-    return [*found, pytest.mark.xfail(strict=True, reason=OPEN[name])] if name in OPEN else found
-
-
-@pytest.mark.parametrize("name", [pytest.param(n, marks=marks(n), id=n) for n in RUNS])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in BY_DEFAULT else pytest.mark.slow, id=n) for n in RUNS])
 def test_both_sides_print_the_same(tmp_path: Path, name: str) -> None:
     entry = Path(name.split()[0])
     source = CORPUS / (entry.parts[0] if len(entry.parts) > 1 else entry)

@@ -135,3 +135,21 @@ def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
 def equal(input, other):
     """Whether two tensors have the same shape and elements."""
     return bool(np.array_equal(input.asnumpy(), other.asnumpy()))
+
+
+def channel_dropout(x, p=0.5, training=True):
+    """Whole channels (the second axis) are dropped, whatever stands behind it; nn.Dropout2d takes four axes only."""
+    if not training or p == 0:
+        return x
+    return x * ops.dropout(ops.ones(x.shape[:2] + (1,) * (x.ndim - 2), x.dtype), p=p, training=True)
+
+
+class ChannelDropout(nn.Cell):
+    """``channel_dropout`` while training."""
+
+    def __init__(self, p=0.5):
+        super().__init__()
+        self.p = p
+
+    def construct(self, x):
+        return channel_dropout(x, self.p, self.training)
