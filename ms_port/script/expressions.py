@@ -5,77 +5,23 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from typing import Any
 
-import yaml
-
-from ms_port.ir.values import DType, Literal, TensorValue, Value
-from ms_port.opmap import RANDOM_NAME, Argument, Call, NoLowering, OpMap
-from ms_port.script import methods
+from ms_port.opmap import RANDOM_NAME, Call, NoLowering, OpMap
+from ms_port.script import library, methods
+from ms_port.script.apis import apis, normal
 from ms_port.script.kinds import Inference, api_kind, is_module, is_tensor
 from ms_port.script.needs import Needs, Note
+from ms_port.script.placeholders import ASSUMED, ATOMS, DTYPE_NAMES, Placeholders, literal, wrapped
 from ms_port.script.project import FOREIGN, Function, Kind, Module
 from ms_port.script.source import Source, dotted
 
-ATOMS = (
-    ast.Name,
-    ast.Attribute,
-    ast.Call,
-    ast.Constant,
-    ast.Subscript,
-    ast.Tuple,
-    ast.List,
-    ast.Dict,
-    ast.Set,
-    ast.ListComp,
-    ast.GeneratorExp,
-    ast.JoinedStr,
-)
-DTYPE_NAMES = {
-    "float": "float32",
-    "double": "float64",
-    "half": "float16",
-    "long": "int64",
-    "int": "int32",
-    "short": "int16",
-    "bool": "bool_",
-}
 IGNORED_KEYWORDS = frozenset(
     {"device", "requires_grad", "pin_memory", "generator", "layout", "memory_format", "non_blocking", "out"}
 )
+PACKED = {f"torch.nn.{n}": f"Packed{n}" for n in ("LSTM", "GRU", "RNN")}
+"""Layers that take packed sequences as well."""
 _FIELD = re.compile(r"\{([^{}]+)\}")
-
-
-@dataclass(frozen=True)
-class Apis:
-    """``apis.yaml``."""
-
-    parts: dict[str, str]
-    values: dict[str, str]
-    templates: dict[str, str]
-    drop: frozenset[str]
-    identity: frozenset[str]
-    contexts: frozenset[str]
-    refused: dict[str, str]
-
-
-@cache
-def apis() -> Apis:
-    data: dict[str, Any] = yaml.safe_load(
-        resources.files("ms_port.script").joinpath("apis.yaml").read_text(encoding="utf-8")
-    )
-    return Apis(
-        data["parts"],
-        {name: str(value) for name, value in data["values"].items()},
-        {name: str(value) for name, value in data["templates"].items()},
-        frozenset(data["drop"]),
-        frozenset(data["identity"]),
-        frozenset(data["contexts"]),
-        data["refused"],
-    )
 
 
 class Expressions:
@@ -122,7 +68,7 @@ class Expressions:
     def atom(self, node: ast.expr) -> str:
         """The text of a node as a receiver or operand."""
         text = self.render(node)
-        if isinstance(node, ast.Constant) or _wrapped(text):
+        if isinstance(node, ast.Constant) or wrapped(text):
             return text
         return text if isinstance(node, ATOMS) and not _loose(text) else f"({text})"
 
@@ -226,6 +172,8 @@ class Expressions:
             text = self.needs.name(table.parts[name])
             self.change(node, "MSP601", text, name)
             return text
+        if name == "torchvision.models.__dict__" and self.library is not None:
+            return library.table(self, node)
         if name in ("torch.nn", "torch.nn.functional"):
             return self.needs.name("nn" if name == "torch.nn" else "ops")
         if (
@@ -259,6 +207,9 @@ class Expressions:
             if self._api_name(node.func) is not None or self.module.stars:
                 return self.api_call(node, normal(str(kind[1])))
             return self._held(node, normal(str(kind[1])))
+        named = library.chosen(self, node)
+        if named is not None:
+            return named
         if isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "issubclass") and len(node.args) == 2:
             return self._isinstance(node)
         if (
@@ -339,7 +290,7 @@ class Expressions:
             )
             return f"{self.needs.name('nullcontext')}()"
         if name.startswith("torchvision.models.") and self.library is not None:
-            return self._library_model(node, name)
+            return library.call(self, node, name)
         special = methods.SPECIAL.get(name)
         if special is not None:
             return special(self, node)
@@ -353,37 +304,6 @@ class Expressions:
         if name in table.values and name not in self.op_map:
             return f"{self.names_in(table.values[name])}{self._arguments(node)}"
         return self._lowered(node, name)
-
-    def _library_model(self, node: ast.Call, name: str) -> str:
-        """A model of torchvision: its port stands in a package of its own."""
-        assert self.library is not None
-        keywords: dict[str, Any] = {}
-        trained = bool(node.args)
-        for keyword in node.keywords:
-            if keyword.arg in ("pretrained", "weights", "progress", "weights_backbone", "pretrained_backbone"):
-                none = isinstance(keyword.value, ast.Constant) and not keyword.value.value
-                trained = trained or (keyword.arg != "progress" and not none)
-            elif keyword.arg is None or not _literal(keyword.value):
-                return self.refuse(
-                    node, "MSP602", name, "its arguments are no literals: convert it with ms-port convert"
-                )
-            else:
-                keywords[keyword.arg] = ast.literal_eval(keyword.value)
-        package = self.library(name, keywords)
-        if not package.isidentifier():
-            return self.refuse(node, "MSP602", name, package)
-        local = self.needs.packages.setdefault(package, f"build_{package}")
-        if trained:
-            self.note(
-                "MSP602",
-                self.source.segment(node),
-                "its trained weights are not here: convert them with ms-port convert --weights",
-                "",
-                "warning",
-                name,
-            )
-        self.change(node, "MSP601", f"{local}()", name)
-        return f"{local}()" if self.in_cell else f"{local}().set_train()"
 
     def _part(self, node: ast.Call, name: str, part: str) -> str:
         text = f"{self.needs.name(part)}{self._arguments(node)}"
@@ -461,14 +381,20 @@ class Expressions:
             return other or self.refuse(node, "MSP602", name, error_reason(error, name))
         finally:
             self._inside_layers -= layer
+        if name in PACKED and self._packs():
+            text = text.replace(f"{self.needs.name('nn')}.{PACKED[name][6:]}(", f"{self.needs.name(PACKED[name])}(", 1)
         self.change(node, "MSP601", text, name)
         if layer and not self.in_cell and not self._inside_layers and not name.endswith("Loss"):
             text = f"{text}.set_train()"
         return self._parameter(node, text)
 
+    def _packs(self) -> bool:
+        """Whether the project packs sequences."""
+        return any("pack_padded_sequence" in m.source.text for m in self.inference.project.modules.values())
+
     def _plain_data(self, node: ast.expr) -> bool:
         """Whether ``Tensor(...)`` takes it as torch does: numbers, a display of them, an array."""
-        return _literal(node) or self.inference.of(node) == "ndarray"
+        return literal(node) or self.inference.of(node) == "ndarray"
 
     def lower(
         self, name: str, args: Sequence[ast.expr], keywords: Sequence[tuple[str | None, ast.expr]], receiver: str | None
@@ -539,93 +465,6 @@ class Expressions:
         return f"{self.needs.name('unsupported')}({f'{rule}: {name}: {reason}'!r})"
 
 
-ASSUMED = ("int", "float")
-TENSORS = (TensorValue((5, 7), "float32"), TensorValue((3, 4, 5, 6), "float32"))
-
-
-class Placeholders:
-    """Names that stand for rendered arguments while a row is filled."""
-
-    def __init__(self, expressions: Expressions, assumed: tuple[str, int] | None = None) -> None:
-        self.expressions, self.assumed = expressions, assumed
-        self.texts: dict[str, tuple[str, bool]] = {}
-
-    def receiver(self, text: str) -> Argument:
-        made = self.text(text)
-        return made if self.assumed is None else Argument(made.expression, (TENSORS[self.assumed[1]],))
-
-    def _assume(self, node: ast.expr, kind: Kind) -> tuple[Value, ...] | None:
-        """An ordinary value for an argument, by its kind and name."""
-        if self.assumed is None:
-            return None
-        world, number = self.assumed
-        if is_tensor(kind):
-            return (TENSORS[number],)
-        if kind == "dtype" or (isinstance(node, ast.Attribute) and node.attr == "dtype"):
-            return (DType(("float32", "float16")[number]),)
-        text = ast.unparse(node).lower()
-        if (
-            kind == "shape"
-            or (kind is None and ("shape" in text or ("size" in text and "kernel" not in text)))
-            or (isinstance(kind, tuple) and kind[0] in ("list", "tuple"))
-        ):
-            return (Literal(((5, 7), (3, 4, 6))[number]),)
-        if kind == "str":
-            return None
-        return (Literal({"int": (3, 5), "float": (0.3, 0.7)}[world][number]),)
-
-    def text(self, text: str, atomic: bool = True) -> Argument:
-        name = f"__argument_{len(self.texts)}__"
-        self.texts[name] = (text, atomic)
-        return Argument(ast.Name(name, ast.Load()))
-
-    def argument(self, node: ast.expr) -> Argument:
-        kind: Kind = self.expressions.inference.of(node)
-        if isinstance(node, ast.Starred):
-            return Argument(ast.Starred(self.argument(node.value).expression, ast.Load()), None)
-        if _literal(node):
-            return Argument(node)
-        if isinstance(node, (ast.Tuple, ast.List)):
-            items = [self.argument(item).expression for item in node.elts]
-            tensors = any(is_tensor(self.expressions.inference.of(item)) for item in node.elts)
-            return Argument(type(node)(items, ast.Load()), None if tensors else self._numbers(node))
-        if isinstance(node, (ast.GeneratorExp, ast.ListComp)):
-            tensors = is_tensor(self.expressions.inference.of(node.elt))
-            tree = ast.parse(self.expressions.render(node).strip(), mode="eval").body
-            return Argument(tree, None if tensors else self._numbers(node))
-        made = self.text(self.expressions.render(node), isinstance(node, ATOMS))
-        if kind == "dtype" and (name := self.expressions._api_name(node)):
-            last = name.rpartition(".")[2]
-            plain = DTYPE_NAMES.get(last, last).rstrip("_")
-            return Argument(made.expression, (DType(plain),))
-        return Argument(made.expression, self._assume(node, kind))
-
-    def _numbers(self, node: ast.expr) -> tuple[Value, ...] | None:
-        """What is assumed of a display: that many numbers."""
-        if self.assumed is None:
-            return None
-        count = len(node.elts) if isinstance(node, (ast.Tuple, ast.List)) else 3 + self.assumed[1]
-        first = 3 if self.assumed[1] == 0 else 5
-        numbers = [first + i for i in range(count)]
-        return (Literal(tuple(numbers) if isinstance(node, ast.Tuple) else numbers),)
-
-    def fill(self, tree: ast.AST) -> str:
-        """The lowered tree as text with the arguments' own text in it."""
-        for parent in ast.walk(tree):
-            for _, value in ast.iter_fields(parent):
-                for child in value if isinstance(value, list) else [value]:
-                    if isinstance(child, ast.Name) and child.id in self.texts:
-                        text, atomic = self.texts[child.id]
-                        safe = isinstance(parent, (ast.keyword, ast.Tuple, ast.List)) or (
-                            isinstance(parent, ast.Call) and child is not parent.func
-                        )
-                        bare = atomic or safe or _wrapped(text)
-                        child.id = text if bare else f"({text})"
-        if isinstance(tree, ast.Name) and tree.id in self.texts:
-            return self.texts[tree.id][0]
-        return ast.unparse(tree)
-
-
 def _numeric(spec: ast.expr | None) -> bool:
     """Whether a format is one of numbers (``.4f``), which a Tensor does not take."""
     if not isinstance(spec, ast.JoinedStr) or not spec.values or not isinstance(spec.values[-1], ast.Constant):
@@ -646,26 +485,6 @@ def _outdated(keyword: ast.keyword) -> bool:
     """``size_average=True`` and ``reduce=True``: the old way to say what is the default."""
     value = keyword.value
     return keyword.arg in ("size_average", "reduce") and isinstance(value, ast.Constant) and value.value in (True, None)
-
-
-def _literal(node: ast.expr) -> bool:
-    try:
-        ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return False
-    return True
-
-
-def _wrapped(text: str) -> bool:
-    """Whether one pair of parentheses holds all of a text."""
-    if not (text.startswith("(") and text.endswith(")")):
-        return False
-    depth = 0
-    for index, letter in enumerate(text):
-        depth += (letter == "(") - (letter == ")")
-        if depth == 0 and index < len(text) - 1:
-            return False
-    return True
 
 
 def _loose(text: str) -> bool:
@@ -690,32 +509,6 @@ def expression_children(node: ast.AST) -> list[ast.AST]:
 def error_reason(error: NoLowering, name: str) -> str:
     """The reason without the API in front."""
     return str(error).removeprefix(f"{name}: ")
-
-
-_ALIASES: tuple[tuple[str, str], ...] = (
-    ("torch.nn.modules.", "torch.nn."),
-    ("torch.functional.", "torch."),
-    ("torch._C._nn.", "torch.nn.functional."),
-)
-_MODULES = re.compile(
-    r"^torch\.nn\.(?:conv|linear|batchnorm|activation|loss|pooling|dropout|container|normalization|padding|rnn|sparse|transformer|module|upsampling|utils\.rnn(?=\.$))\.(?=[A-Z])"
-)
-_OPTIM = re.compile(r"^torch\.optim\.(?:sgd|adam|adamw|rmsprop|adagrad|adadelta|adamax|nadam|radam)\.(?=[A-Z])")
-
-
-def normal(name: str) -> str:
-    """A dotted name in its usual form: without the file that defines it."""
-    for old, new in _ALIASES:
-        if name.startswith(old):
-            name = new + name[len(old) :]
-    name = _OPTIM.sub("torch.optim.", _MODULES.sub("torch.nn.", name))
-    if name.startswith("torchvision.transforms.transforms."):
-        name = name.replace(".transforms.transforms.", ".transforms.")
-    if name.startswith("torchvision.transforms.v2."):
-        name = name.replace(".v2.", ".")
-    if name.startswith("torchvision.datasets."):
-        name = f"torchvision.datasets.{name.rpartition('.')[2]}"
-    return name
 
 
 Library = Callable[[str, dict[str, Any]], str]

@@ -146,6 +146,8 @@ class Inference:
                 and (default is None or isinstance(default, ast.Constant))
             ):
                 kind = "tensor"
+            if kind is None and owner is not None and owner.family == "function" and function.name == "backward":
+                kind = "tensor" if index else None
             if kind is None:
                 kind = PARAMETER_NAMES.get(argument.arg)
             env[argument.arg] = kind
@@ -498,6 +500,8 @@ class Walker:
                     return self._named(f"{base[1].dotted}.{node.attr}")
                 case "inst":
                     return self._member(base[1], node.attr)
+                case "class" if base[1].family == "function" and node.attr == "apply":
+                    return ("apply", base[1])
                 case "class":
                     return self._member(base[1], node.attr)
                 case "layer":
@@ -521,6 +525,10 @@ class Walker:
             return table.get(node.attr, "tensor" if node.attr in ("data", "grad", "T", "mT", "real", "imag") else None)
         if base == "module":
             return {"module": "module", "weight": "parameter", "bias": "parameter", "training": "number"}.get(node.attr)
+        if node.attr == "saved_tensors":
+            return ("list", "tensor")
+        if base == "dataset" and node.attr in ("train_data", "test_data", "train_labels", "test_labels"):
+            return "tensor"
         if base == "loader":
             return {"dataset": "dataset", "batch_size": "number"}.get(node.attr)
         if node.attr in ("criterion", "loss_fn") and base is None:
@@ -568,6 +576,10 @@ class Walker:
                     return func[1].returns
                 case "inst":
                     return self._called(func[1], node, kinds, named)
+                case "apply":
+                    forward = func[1].methods.get("forward")
+                    self._pass(forward, node, kinds, named, 1)
+                    return (forward.returns if forward else None) or "tensor"
                 case "layer":
                     return layer_result(func[1])
         if func == "module":
@@ -770,6 +782,7 @@ def api_result(name: str, kinds: Sequence[Kind]) -> Kind:
             "torch.utils",
             "torch.hub",
             "torch.multiprocessing",
+            "torch.profiler",
         )
     ):
         return (
@@ -783,7 +796,7 @@ def api_result(name: str, kinds: Sequence[Kind]) -> Kind:
         return "distribution" if last[:1].isupper() else "tensor"
     if root == "torch" and last[:1].isupper() and last not in ("Tensor", "Size") and not last.endswith("Tensor"):
         return "object"
-    if root == "torch":
+    if head in ("torch", "torch.linalg", "torch.fft", "torch.special", "torch.functional"):
         return torch_result(last, kinds)
     if root == "numpy":
         return "ndarray"

@@ -24,6 +24,8 @@ SIMPLE = {
     "dim": ".ndim",
     "ndimension": ".ndim",
 }
+PYTHONS = frozenset(n for kind in (str, list, dict, set) for n in dir(kind) if not n.startswith("_"))
+"""Methods of strings and containers: no tensor has those of them that have no row."""
 HOST = frozenset({"numpy", "item", "tolist"})
 IN_PLACE = {
     "add_": "{r} + {0}", "sub_": "{r} - {0}", "mul_": "{r} * {0}", "div_": "{r} / {0}", "copy_": "{0}", "zero_": "0", "fill_": "{0}", "pow_": "{r} ** {0}",
@@ -274,7 +276,7 @@ def _row(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | None:
     try:
         text = e.lower(name, node.args, [(k.arg, k.value) for k in node.keywords], e.atom(func.value))
     except NoLowering as error:
-        if e.op_map.row(name) is None and not is_tensor(e.inference.of(func.value)):
+        if e.op_map.row(name) is None and (not is_tensor(e.inference.of(func.value)) or func.attr in PYTHONS):
             return None
         return e.refuse(node, "MSP602", name, str(error).removeprefix(f"{name}: "))
     e.change(node, "MSP601", text, name)

@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 
 from ms_port.opmap import OpMap
+from ms_port.script.apis import apis, normal
 from ms_port.script.checks import Check, check_file
-from ms_port.script.expressions import apis, normal
 from ms_port.script.project import FOREIGN, SKIPPED
 
 LARGEST = 4_000_000

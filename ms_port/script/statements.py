@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from ms_port.script.expressions import Expressions, apis, expression_children, normal
+from ms_port.script.apis import apis, normal
+from ms_port.script.expressions import Expressions, expression_children
 from ms_port.script.kinds import is_module, is_tensor
 from ms_port.script.methods import root_of
 from ms_port.script.project import FOREIGN, Class, Function
@@ -318,13 +319,9 @@ class Statements:
 
     def _class(self, node: ast.ClassDef) -> str:
         found = self.classes.get(node)
-        if found is not None and found.family in ("function", "lightning"):
+        if found is not None and found.family == "lightning":
             self.e._line = node.lineno
-            what = "torch.autograd.Function" if found.family == "function" else "LightningModule"
-            reason = (
-                "write it as a Cell with a bprop" if found.family == "function" else "write its training_step as a loop"
-            )
-            self.e.note("MSP608" if found.family == "lightning" else "MSP602", node.name, reason, "", "error", what)
+            self.e.note("MSP608", node.name, "write its training_step as a loop", "", "error", "LightningModule")
         outer = self.e.in_cell
         self.e.in_cell = found is not None and is_module(("inst", found))
         try:

@@ -206,9 +206,7 @@ class Steps:
             if isinstance(node, (ast.Global, ast.Nonlocal))
             for n in node.names
         }
-        plainly = {
-            n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-        }
+        plainly = {n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         read = exposed([*body, region.backwards[0].statement], set())
         return sorted(made & plainly & read - shared), sorted(shared & made)
 

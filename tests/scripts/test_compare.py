@@ -35,12 +35,15 @@ RUNS = {
     "collate.py": "",
     "iterable.py": "",
     "mixed_types.py": "",
+    "own_backward.py": "",
     "package/train.py": "",
 }
 BY_DEFAULT = {"metric_logging.py"}
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in BY_DEFAULT else pytest.mark.slow, id=n) for n in RUNS])
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n in BY_DEFAULT else pytest.mark.slow, id=n) for n in RUNS]
+)
 def test_both_sides_print_the_same(tmp_path: Path, name: str) -> None:
     entry = Path(name.split()[0])
     source = CORPUS / (entry.parts[0] if len(entry.parts) > 1 else entry)

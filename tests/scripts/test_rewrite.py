@@ -285,3 +285,40 @@ def test_freezing_a_parameter_is_no_idle_statement(tmp_path: Path) -> None:
 def test_an_input_of_a_penalty_stays_a_tensor(tmp_path: Path) -> None:
     text, _ = migrated(tmp_path, HEAD + "x = (torch.rand(2) * 2).requires_grad_(True)\ny = x * 2\n")
     assert "Parameter" not in text
+
+
+def test_a_function_with_its_own_backward_stays_one(tmp_path: Path) -> None:
+    text, found = migrated(
+        tmp_path,
+        HEAD + "class Twice(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n"
+        "        ctx.save_for_backward(x)\n        return x * 2\n    @staticmethod\n    def backward(ctx, g):\n"
+        "        x, = ctx.saved_tensors\n        return g.masked_fill(x < 0, 0)\ny = Twice.apply(torch.ones(2))\n",
+    )
+    assert "class Twice(Function):" in text
+    assert not found.open
+
+
+def test_layers_that_get_packed_sequences(tmp_path: Path) -> None:
+    text, found = migrated(
+        tmp_path,
+        HEAD + "from torch.nn.utils.rnn import pack_padded_sequence\nrnn = nn.LSTM(3, 4)\n"
+        "out, _ = rnn(pack_padded_sequence(torch.zeros(5, 2, 3), [5, 3]))\n",
+    )
+    assert "rnn = PackedLSTM(3, 4)" in text
+    assert not found.open
+
+
+def test_a_method_of_strings_is_no_method_of_tensors(tmp_path: Path) -> None:
+    text, _ = migrated(tmp_path, HEAD + "x = torch.zeros(3)\nx = name\nprint(x.lower())\n")
+    assert "x.lower()" in text
+    assert "raise" not in text
+
+
+def test_a_parameter_written_by_hand_stays_one(tmp_path: Path) -> None:
+    text, found = migrated(
+        tmp_path,
+        HEAD + "w = torch.randn(3, requires_grad=True)\nfor x in data:\n    loss = (w * x).sum()\n    loss.backward()\n"
+        "    with torch.no_grad():\n        w -= 0.1 * w.grad\n        w.grad.zero_()\n",
+    )
+    assert "assign(w, w - (0.1 * w.grad))" in text
+    assert not found.open

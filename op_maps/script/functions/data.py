@@ -377,7 +377,36 @@ class MNIST(VisionDataset):
         kind = "train" if train else "t10k"
         images = self._read(os.path.join(root, self.folder, "raw", f"{kind}-images-idx3-ubyte"))
         targets = self._read(os.path.join(root, self.folder, "raw", f"{kind}-labels-idx1-ubyte"))
-        super().__init__(images, targets, transform, target_transform)
+        super().__init__(images, Tensor(targets.astype(np.int64)), transform, target_transform)
+
+    @property
+    def data(self):
+        return Tensor(self.images)
+
+    @data.setter
+    def data(self, images):
+        self.images = images.asnumpy() if isinstance(images, Tensor) else np.asarray(images)
+
+    @property
+    def targets(self):
+        return Tensor(self.labels)
+
+    @targets.setter
+    def targets(self, labels):
+        self.labels = labels.asnumpy() if isinstance(labels, Tensor) else np.asarray(labels)
+
+    train_data = test_data = data
+    train_labels = test_labels = targets
+
+    def __getitem__(self, index):
+        from PIL import Image
+
+        image, target = Image.fromarray(self.images[index]), int(self.labels[index])
+        image = image if self.transform is None else self.transform(image)
+        return image, target if self.target_transform is None else self.target_transform(target)
+
+    def __len__(self):
+        return len(self.images)
 
     def _read(self, path):
         if not os.path.exists(path) and not os.path.exists(path + ".gz"):

@@ -303,3 +303,59 @@ def name_as_torch():
     for kind, names in table.items():
         for name, own in names.items():
             setattr(kind, name, property(lambda cell, own=own: getattr(cell, own)))
+
+
+class PortedModels(dict):
+    """Builders of the models that were ported, by torchvision's name."""
+
+    def __missing__(self, name):
+        raise NotImplementedError(
+            f"MSP602: {name} is not among the ported models {sorted(self)}: name it as the default of the option and run "
+            f"ms-port script again, or port it: ms-port convert torchvision.models:{name}"
+        )
+
+
+class Context:
+    """What a ``Function`` keeps between forward and backward."""
+
+    saved_tensors = ()
+
+    def save_for_backward(self, *tensors):
+        self.saved_tensors = tensors
+
+    def mark_non_differentiable(self, *tensors):
+        pass
+
+    def set_materialize_grads(self, value):
+        pass
+
+
+class Function:
+    """A computation with its own backward: ``apply`` runs ``forward(ctx, ...)``, its gradient is ``backward(ctx, ...)``."""
+
+    @classmethod
+    def apply(cls, *args):
+        return FunctionCell(cls)(*args)
+
+
+class FunctionCell(nn.Cell):
+    """One call of a ``Function``."""
+
+    def __init__(self, function):
+        super().__init__(auto_prefix=False)
+        self.function = function
+
+    def construct(self, *args):
+        self.context = Context()
+        if not hasattr(self.function, "setup_context"):
+            return self.function.forward(self.context, *args)
+        result = self.function.forward(*args)
+        self.function.setup_context(self.context, args, result)
+        return result
+
+    def bprop(self, *args):
+        *given, _, gradient = args
+        gradients = gradient if isinstance(gradient, tuple) else (gradient,)
+        found = self.function.backward(self.context, *gradients)
+        found = found if isinstance(found, tuple) else (found,)
+        return tuple(ops.zeros_like(x) if g is None and isinstance(x, Tensor) else g for x, g in zip(given, found))
