@@ -49,7 +49,9 @@ def test_getattr_chooses_a_model_too(tmp_path: Path) -> None:
 
 
 def test_a_model_that_no_option_names_raises_at_its_line(tmp_path: Path) -> None:
-    text, found = library(tmp_path, "import sys\nfrom torchvision import models\nnet = models.__dict__[sys.argv[1]]()\n")
+    text, found = library(
+        tmp_path, "import sys\nfrom torchvision import models\nnet = models.__dict__[sys.argv[1]]()\n"
+    )
     assert "raise NotImplementedError" in text
     assert [(n.line, n.severity) for n in found.open] == [(3, "error")]
 
