@@ -22,6 +22,10 @@ class Apis:
     identity: frozenset[str]
     contexts: frozenset[str]
     refused: dict[str, str]
+    routes: dict[str, str]
+    """Packages that run on torch, and what to do instead."""
+    plain: dict[str, str]
+    """Which of their names hold no tensors, as a pattern."""
 
 
 @cache
@@ -37,6 +41,8 @@ def apis() -> Apis:
         frozenset(data["identity"]),
         frozenset(data["contexts"]),
         data["refused"],
+        {name: entry["route"] for name, entry in data["libraries"].items()},
+        {name: entry["plain"] for name, entry in data["libraries"].items() if "plain" in entry},
     )
 
 
@@ -64,3 +70,15 @@ def normal(name: str) -> str:
     if name.startswith("torchvision.datasets."):
         name = f"torchvision.datasets.{name.rpartition('.')[2]}"
     return name
+
+
+def is_foreign(name: str) -> bool:
+    """Whether a dotted name belongs to torch or to a package that runs on it, and needs another form."""
+    root, _, rest = name.partition(".")
+    if root not in TORCH and root not in apis().routes:
+        return False
+    plain = apis().plain.get(root)
+    return not (plain and rest and re.search(plain, rest))
+
+
+TORCH = frozenset({"torch", "torchvision", "torchaudio", "torchtext"})

@@ -9,11 +9,11 @@ from typing import Any
 
 from ms_port.opmap import RANDOM_NAME, Call, NoLowering, OpMap
 from ms_port.script import library, methods
-from ms_port.script.apis import apis, normal
+from ms_port.script.apis import apis, is_foreign, normal
 from ms_port.script.kinds import Inference, api_kind, is_module, is_tensor
 from ms_port.script.needs import Needs, Note
 from ms_port.script.placeholders import ASSUMED, ATOMS, DTYPE_NAMES, Placeholders, literal, wrapped
-from ms_port.script.project import FOREIGN, Function, Kind, Module
+from ms_port.script.project import Function, Kind, Module
 from ms_port.script.source import Source, dotted
 
 IGNORED_KEYWORDS = frozenset(
@@ -131,7 +131,7 @@ class Expressions:
         kind = self._kind(node)
         if kind == "dtype" and (name := self._api_name(node)):
             return self._dtype(name.rpartition(".")[2])
-        if isinstance(kind, tuple) and kind[0] == "api" and str(kind[1]).split(".")[0] in FOREIGN:
+        if isinstance(kind, tuple) and kind[0] == "api" and is_foreign(str(kind[1])):
             return self._api_value(node, str(kind[1]))
         if isinstance(node, ast.Attribute):
             return methods.attribute(self, node)
@@ -155,7 +155,7 @@ class Expressions:
         head, _, rest = text.partition(".")
         target = self.module.names.get(head, "")
         full = f"{target}.{rest}" if rest else target
-        return full if full.split(".")[0] in FOREIGN else None
+        return full if is_foreign(full) else None
 
     def _dtype(self, name: str) -> str:
         return f"{self.needs.name('ms')}.{DTYPE_NAMES.get(name, name)}"
@@ -174,6 +174,9 @@ class Expressions:
             return text
         if name == "torchvision.models.__dict__" and self.library is not None:
             return library.table(self, node)
+        route = table.routes.get(name.split(".")[0])
+        if route is not None:
+            return self.refuse(node, "MSP608", name, route)
         if name in ("torch.nn", "torch.nn.functional"):
             return self.needs.name("nn" if name == "torch.nn" else "ops")
         if (
@@ -203,7 +206,7 @@ class Expressions:
 
     def _call(self, node: ast.Call) -> str | None:
         kind = self._kind(node.func)
-        if isinstance(kind, tuple) and kind[0] == "api" and str(kind[1]).split(".")[0] in FOREIGN:
+        if isinstance(kind, tuple) and kind[0] == "api" and is_foreign(str(kind[1])):
             if self._api_name(node.func) is not None or self.module.stars:
                 return self.api_call(node, normal(str(kind[1])))
             return self._held(node, normal(str(kind[1])))
@@ -269,6 +272,9 @@ class Expressions:
         table = apis()
         if name in table.refused:
             return self.refuse(node, "MSP602", name, table.refused[name])
+        route = table.routes.get(name.split(".")[0])
+        if route is not None and name not in table.parts:
+            return self.refuse(node, "MSP608", name, route)
         if name in table.drop:
             self.dropped.add(node)
             self.change(node, "MSP603", "", name)

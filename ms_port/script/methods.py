@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ms_port.script.expressions import Expressions, Special
 
 SAME = frozenset(
-    "cuda cpu contiguous pin_memory share_memory_ share_memory requires_grad_ retain_grad npu clone_ xpu mps coalesce".split()
+    "cuda cpu contiguous pin_memory share_memory_ share_memory requires_grad_ npu clone_ xpu mps coalesce".split()
 )
 """Methods that give back what they are called on."""
 SIMPLE = {
@@ -38,7 +38,7 @@ RANDOM_IN_PLACE = {
 MODULE = {
     "eval": "{r}.set_train(False)", "parameters": "all_parameters({r})", "named_parameters": "named_parameters({r})", "zero_grad": "clear_gradients({r})",
     "children": "{r}.cells()", "named_children": "{r}.name_cells().items()", "modules": "[cell for _, cell in {r}.cells_and_names()]",
-    "named_modules": "{r}.cells_and_names()", "to": "{r}", "cuda": "{r}", "cpu": "{r}", "npu": "{r}", "share_memory": "{r}", "float": "{r}", "double": "{r}",
+    "named_modules": "{r}.cells_and_names()", "to": "{r}", "cuda": "{r}", "cpu": "{r}", "npu": "{r}", "share_memory": "{r}", "float": "{r}",
     "type": "{r}", "compile": "{r}",
 }  # fmt: skip
 ATTRIBUTES = {
@@ -199,7 +199,7 @@ def module_call(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | No
         return (
             f"{e.needs.name('named_parameters')}({e.render(func.value)}, {', '.join(e.render(a) for a in node.args)})"
         )
-    if name in MODULE:
+    if name in MODULE and not (name == "to" and _named_type(e, node)):
         text = MODULE[name]
         for part in ("all_parameters", "named_parameters", "clear_gradients"):
             if f"{part}(" in text:
@@ -207,7 +207,7 @@ def module_call(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | No
         after = text.replace("{r}", e.atom(func.value) if "{r}." in text else e.render(func.value))
         e.change(node, "MSP601", after, f"torch.nn.Module.{name}")
         return after
-    if name in ("half", "bfloat16"):
+    if name in ("half", "bfloat16", "double") or (name == "to" and _named_type(e, node)):
         e.note(
             "MSP605",
             e.source.segment(node),
@@ -231,6 +231,13 @@ def module_call(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | No
             node, "MSP602", f"torch.nn.Module.{name}", "hooks have other arguments in MindSpore, and a graph calls none"
         )
     return None
+
+
+def _named_type(e: Expressions, node: ast.Call) -> bool:
+    """Whether ``model.to(...)`` names another type than float32."""
+    given = [*node.args, *(k.value for k in node.keywords if k.arg == "dtype")]
+    types = [e._api_name(a) for a in given if e.inference.of(a) == "dtype"]
+    return any(name not in ("torch.float32", "torch.float") for name in types)
 
 
 def tensor_call(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | None:
@@ -261,6 +268,13 @@ def tensor_call(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | No
             "MSP604",
             "torch.Tensor.backward",
             "the computation of this loss could not be gathered into a function",
+        )
+    if name == "retain_grad":
+        return e.refuse(
+            node,
+            "MSP604",
+            "torch.Tensor.retain_grad",
+            "for the gradient of a value on the way, make it an argument of the function and of value_and_grad",
         )
     if name == "register_hook":
         return e.refuse(

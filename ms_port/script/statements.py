@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from ms_port.script.apis import apis, normal
+from ms_port.script.apis import apis, is_foreign, normal
 from ms_port.script.expressions import Expressions, expression_children
 from ms_port.script.kinds import is_module, is_tensor
 from ms_port.script.methods import root_of
@@ -47,6 +47,8 @@ class Statements:
         self.scope(tree.body)
         start, end = self.source.span(tree.body[0])[0], self.source.span(tree.body[-1])[1]
         body = self.block(tree.body, "")
+        if "unsupported(" not in body:  # the statements around all such places raise
+            self.e.needs.used.pop("unsupported", None)
         return self.source.between(0, start) + body + self.source.between(end, len(self.source.data))
 
     def scope(self, body: Sequence[ast.stmt]) -> None:
@@ -143,7 +145,6 @@ class Statements:
     def _raise(self, node: ast.stmt, indent: str) -> str:
         """``raise`` in the place of a statement, whose text stays as a comment."""
         rule, api, reason = self.e.refused[0]
-        self.e.needs.used.pop("unsupported", None)
         quoted = [f"# {line}" for line in shifted(self.source.segment(node), indent, "").split("\n")]
         return f"\n{indent}".join([*quoted, f"raise NotImplementedError({f'{rule}: {api}: {reason}'!r})"])
 
@@ -295,7 +296,11 @@ class Statements:
         if isinstance(node, ast.ImportFrom):
             module = node.module or ""
             if node.level == 0 and module.split(".")[0] in FOREIGN:
-                return self._place(node)
+                kept = [a for a in node.names if a.name != "*" and not is_foreign(f"{module}.{a.name}")]
+                marker = self._place(node)
+                names = ", ".join(a.name + (f" as {a.asname}" if a.asname else "") for a in kept)
+                rest = f"from {module} import {names}" if kept else None
+                return f"{rest}\n{marker}" if marker and rest else rest or marker
             return self.source.segment(node)
         kept = [a for a in node.names if a.name.split(".")[0] not in FOREIGN]
         if len(kept) == len(node.names):
@@ -319,9 +324,6 @@ class Statements:
 
     def _class(self, node: ast.ClassDef) -> str:
         found = self.classes.get(node)
-        if found is not None and found.family == "lightning":
-            self.e._line = node.lineno
-            self.e.note("MSP608", node.name, "write its training_step as a loop", "", "error", "LightningModule")
         outer = self.e.in_cell
         self.e.in_cell = found is not None and is_module(("inst", found))
         try:
@@ -362,7 +364,6 @@ class Statements:
             line = text.index("\n")
             if normal(name) in apis().contexts | apis().identity and text.startswith("@"):
                 text = text[line + 1 :].lstrip(" \t")
-                self.e.needs.used.pop("unsupported", None)
         return text
 
     # with, expressions, updates
@@ -468,7 +469,6 @@ class Statements:
             "requires_grad_",
             "share_memory",
             "contiguous",
-            "retain_grad",
             "npu",
             "share_memory_",
         )
