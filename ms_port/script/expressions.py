@@ -10,10 +10,12 @@ from typing import Any
 from ms_port.opmap import RANDOM_NAME, Call, NoLowering, OpMap
 from ms_port.script import library, methods
 from ms_port.script.apis import apis, is_foreign, normal
-from ms_port.script.kinds import Inference, api_kind, is_module, is_tensor
+from ms_port.script.inference import Inference
+from ms_port.script.kinds import is_module, is_tensor
 from ms_port.script.needs import Needs, Note
 from ms_port.script.placeholders import ASSUMED, ATOMS, DTYPE_NAMES, Placeholders, literal, wrapped
 from ms_port.script.project import Function, Kind, Module
+from ms_port.script.results import api_kind
 from ms_port.script.source import Source, dotted
 
 IGNORED_KEYWORDS = frozenset(

@@ -12,8 +12,8 @@ from typing import Any
 from ms_port.errors import BadInput
 from ms_port.opmap import OpMap, op_map_directory
 from ms_port.script.expressions import Expressions
+from ms_port.script.inference import Inference
 from ms_port.script.inlining import inlined
-from ms_port.script.kinds import Inference
 from ms_port.script.needs import Needs, Note
 from ms_port.script.project import Class, Function, Module, Project, load
 from ms_port.script.regions import Sources
@@ -132,20 +132,9 @@ def rewrite(
         text = Statements(expressions, classes, functions, parallel, sources).file()
         text = _with_imports(text, module, needs, found)
         ast.parse(text)
-    except (
-        SyntaxError,
-        RecursionError,
-        ValueError,
-        AssertionError,
-        KeyError,
-        IndexError,
-        AttributeError,
-        TypeError,
-    ) as error:
-        if isinstance(error, SyntaxError):
-            reason = f"the rewritten text is no Python (line {error.lineno}: {error.msg})"
-        else:
-            reason = f"not understood ({type(error).__name__}: {error})"
+    except (SyntaxError, RecursionError) as error:
+        line = f" (line {error.lineno}: {error.msg})" if isinstance(error, SyntaxError) else ""
+        reason = f"the rewritten text is no Python{line}" if line else "nested too deeply"
         notes.append(Note("MSP609", module.relative, 1, 1, "", reason, "", "error"))
         text = f'raise NotImplementedError("MSP609: {module.relative}: this file could not be rewritten")\n'
         text += "".join(f"# {line}\n" if line else "#\n" for line in module.source.text.splitlines())

@@ -10,7 +10,8 @@ import ast
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
-from ms_port.script.kinds import Inference, is_module, is_tensor
+from ms_port.script.inference import Inference
+from ms_port.script.kinds import is_module, is_tensor
 from ms_port.script.project import Function, Module, Project
 from ms_port.script.source import dotted
 
