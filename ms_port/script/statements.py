@@ -63,6 +63,12 @@ class Statements:
         for refusal in refused:
             self.refusals[refusal.backward.statement] = refusal
         self.steps.scope(list(body), regions)
+        reason = "which parameters it trains is not clear: neither an optimizer nor a module is known here"
+        for region in self.steps.untrained():
+            self.starts = {place: r for place, r in self.starts.items() if r is not region}
+            for backward in region.backwards:
+                del self.backwards[backward.statement]
+                self.refusals[backward.statement] = Refusal(backward, reason)
 
     # blocks
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Plan:
-    """How one region is written."""
+    """How one region is written. ``weights`` is empty where no trained parameter is known."""
 
     name: str
     gradients: str
@@ -65,6 +65,10 @@ class Steps:
         for number, region in enumerate(regions):
             self.current.plans[region] = plan = self._plan(region, number, len(regions), taken)
             self._unset(region, plan)
+
+    def untrained(self) -> list[Region]:
+        """Regions of the scope whose gradient would be taken of nothing."""
+        return [region for region, plan in self.current.plans.items() if not plan.weights]
 
     def _unset(self, region: Region, plan: Plan) -> None:
         """Names that the function takes or gives back, and that not every way to them has set."""
@@ -161,7 +165,7 @@ class Steps:
                 elif is_module(kind):
                     modules[name] = None
         modules = {m: None for m in modules if not any(m.startswith(f"{other}.") for other in modules)}
-        found = f"{self.s.e.needs.name('trainable')}({', '.join(modules)})" if modules or not parameters else ""
+        found = f"{self.s.e.needs.name('trainable')}({', '.join(modules)})" if modules else ""
         return " + ".join(filter(None, [found, f"[{', '.join(parameters)}]" if parameters else ""]))
 
     def _given(self, region: Region, again: list[str]) -> list[str]:

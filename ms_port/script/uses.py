@@ -17,43 +17,59 @@ MODULE = frozenset(
 
 def by_use(scope: ast.AST, name: str) -> Kind:
     """The kind of a dotted name (``net``, ``self.net``) in the code of a function or class; None where it stays open."""
+    names = _aliases(scope, name)
     methods: set[str] = set()
     attributes: set[str] = set()
-    called = device = stepped = loader = False
+    called = device = stepped = loader = other = False
     for node in ast.walk(scope):
-        if isinstance(node, ast.Attribute) and dotted(node.value) == name:
+        if isinstance(node, ast.Attribute) and dotted(node.value) in names:
             attributes.add(node.attr)
         if isinstance(node, (ast.For, ast.AsyncFor)):
-            loader = loader or (_iterates(node.iter, name) and _moves_batches(node))
+            loader = loader or (_iterates(node.iter, names) and _moves_batches(node))
         if not isinstance(node, ast.Call):
             continue
-        called = called or dotted(node.func) == name
-        device = device or any(k.arg == "device" and dotted(k.value) == name for k in node.keywords)
+        called = called or dotted(node.func) in names
+        device = device or any(k.arg == "device" and dotted(k.value) in names for k in node.keywords)
         if isinstance(node.func, ast.Attribute):
-            if dotted(node.func.value) == name:
-                methods.add(node.func.attr)
+            mine = dotted(node.func.value) in names
+            methods |= {node.func.attr} if mine else set()
             # scaler.step(optimizer)
-            stepped = stepped or (node.func.attr == "step" and any(dotted(a) == name for a in node.args))
+            stepped = stepped or (node.func.attr == "step" and any(dotted(a) in names for a in node.args))
+            other = other or (not mine and node.func.attr == "step")
     if stepped or "param_groups" in attributes or {"step", "zero_grad"} <= methods:
         return "optimizer"
     if "scale" in methods and methods & {"update", "step", "unscale_"}:
         return "scaler"
-    if methods & MODULE:
+    if methods & MODULE or "zero_grad" in methods:
         return "module"
-    if methods and methods <= {"step", "get_last_lr", "state_dict", "load_state_dict"} and "step" in methods:
-        return "scheduler"
+    if "step" in methods:
+        return "scheduler" if other or "get_last_lr" in methods else "optimizer"
     if device:
         return "device"
     if loader:
         return "loader"
-    return "module" if called and _gives_a_loss(scope, name) else None
+    return "module" if called and any(_gives_a_loss(scope, n) for n in names) else None
 
 
-def _iterates(node: ast.expr, name: str) -> bool:
+def _aliases(scope: ast.AST, name: str) -> set[str]:
+    """The name, and local names that are bound to it: ``model, config = self.model, self.config``."""
+    found = {name}
+    for node in ast.walk(scope):
+        if not (isinstance(node, ast.Assign) and len(node.targets) == 1):
+            continue
+        target, value = node.targets[0], node.value
+        pairs = [(target, value)]
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+            pairs = list(zip(target.elts, value.elts, strict=True))
+        found |= {t.id for t, v in pairs if isinstance(t, ast.Name) and dotted(v) == name}
+    return found
+
+
+def _iterates(node: ast.expr, names: set[str]) -> bool:
     """Whether a loop runs over the value, itself or through ``enumerate``, ``tqdm`` and their kind."""
     while isinstance(node, ast.Call) and node.args:
         node = node.args[0]
-    return dotted(node) == name
+    return dotted(node) in names
 
 
 def _moves_batches(loop: ast.For | ast.AsyncFor) -> bool:
