@@ -55,8 +55,8 @@ def _decided(function: FunctionDef) -> Iterator[tuple[ast.expr, _Key, bool]]:
             continue
         for part in ast.walk(node.test):
             if isinstance(part, ast.Attribute) and is_self_attribute(part):
-                seen = {v.value for v in function.facts.values.get(nid(part), ()) if isinstance(v, Literal)}
-                if len(seen) == 1 and isinstance(value := seen.pop(), bool):
+                seen = [v.value for v in function.facts.values.get(nid(part), ()) if isinstance(v, Literal)]
+                if seen and isinstance(value := seen[0], bool) and all(v is value for v in seen):
                     yield from ((node.test, (owner, part.attr), value) for owner in _owners(function))
 
 
