@@ -14,10 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ms_port.verify.gradient import Gradients, loss_cotangents, torch_gradients
+from ms_port.errors import one_line
+from ms_port.verify.gradient import Gradients, torch_gradients
 from ms_port.verify.gradient_causes import gradient_causes
+from ms_port.verify.gradient_repro import write_gradient_repro
 from ms_port.verify.judge import ZERO, Comparison, compare, make_truth
-from ms_port.verify.loss import Loss
+from ms_port.verify.loss import Loss, loss_cotangents
 from ms_port.verify.objective import Objective, Projection
 from ms_port.verify.session import Mode, Session
 from ms_port.verify.torch_calls import Watch
@@ -144,7 +146,11 @@ def locate_backward(
     if step is None:
         return placed
     port = partial(_port_gradient, session, load)
-    return _explained(session, mode, placed, step, port, Projection(cotangents))
+    told = _explained(session, mode, placed, step, port, Projection(cotangents))
+    try:
+        return replace(told, repro=write_gradient_repro(session, mode, told, Projection(cotangents)))
+    except Exception as error:  # a verdict must not be lost because no script could be made
+        return replace(told, why=f"{told.why} (there is no script: {one_line(error)})")
 
 
 def _port_gradient(session: Session, load: Callable[[str], Any], step: Step) -> Any:

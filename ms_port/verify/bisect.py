@@ -62,7 +62,7 @@ def _children(session: Session, path: str, mode: Mode) -> list[CellPair]:
 def _first_failing(
     session: Session, mode: Mode, children: Sequence[CellPair], job: Path, timeout: float, gradient: bool
 ) -> Culprit | None:
-    inputs = _arguments(session, mode, [c.path for c in children])
+    inputs = arguments_of(session, mode, [c.path for c in children])
     modules = dict(session.model.named_modules())
     job.mkdir(parents=True)
     cells = []
@@ -90,7 +90,7 @@ def _culprit(session: Session, children: Sequence[CellPair], outcome: Outcome) -
     return None
 
 
-def _arguments(session: Session, mode: Mode, paths: Sequence[str]) -> dict[str, Inputs]:
+def arguments_of(session: Session, mode: Mode, paths: Sequence[str]) -> dict[str, Inputs]:
     """What torch gives each module at its first call, in float32."""
     found: dict[str, Inputs] = {}
     modules = dict(session.model.named_modules())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ms_port.errors import BadInput, one_line
 from ms_port.verify.bisect import find_culprit
 from ms_port.verify.clock import Clock
-from ms_port.verify.double import double_precision
 from ms_port.verify.forward import largest
 from ms_port.verify.judge import HUGE, MULTIPLE, SMALL, ZERO, Array, Comparison, Truth, compare, make_truth
-from ms_port.verify.loss import Loss
+from ms_port.verify.loss import Loss, loss_cotangents
 from ms_port.verify.objective import Objective, Projection
 from ms_port.verify.process import Outcome, Side, peaks
 from ms_port.verify.session import OTHERS, Mode, Session
@@ -24,6 +25,8 @@ from ms_port.verify.torch_side import as_array, run, state_of, tensors
 from ms_port.verify.verdict import Divergence, Level, Status, Worst
 from ms_port.weights.convert import apply_rule
 
+AGAIN = 900.0
+"""Seconds that looking again on other batches may take, by what the first batch took."""
 MANY = 8
 """Elements of a gradient that are not all zero by luck."""
 
@@ -42,12 +45,20 @@ class Gradients:
     loss: float = 0.0
     buffers: dict[str, Array] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def whole(self) -> float:
         """The largest finite gradient of all."""
         everything = [g for g in [*self.parameters.values(), *self.inputs.values()] if g is not None]
         finite = [g if bool(g.isfinite().all()) else g[g.isfinite()] for g in everything]
         return max((float(g.abs().max()) for g in finite if g.numel()), default=0.0)
+
+    def only(self, names: Collection[str]) -> Gradients:
+        """Keep those of these names alone, to save memory; ``whole`` stays that of all."""
+        largest = self.whole
+        self.parameters = {name: g for name, g in self.parameters.items() if name in names}
+        self.inputs = {name: g for name, g in self.inputs.items() if name in names}
+        self.whole = largest
+        return self
 
 
 @dataclass
@@ -112,26 +123,6 @@ def torch_gradients(
     return found
 
 
-def loss_cotangents(session: Session, train: bool, loss: Loss) -> list[Tensor]:
-    """The gradient of a person's loss by the float outputs, of the truth's outputs. Raises BadInput if it fails."""
-    raw: list[Any] = []
-
-    def call(model: Any, double: bool) -> Any:
-        raw.append(session.inputs.call(model, double))
-        return raw[0]
-
-    with state_of(session.model, session.state, True), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        record = run(session.model, call, [], train=train, double=True, gradient=True)
-        outputs = [out for out in record.outputs if out.is_floating_point()]
-        with double_precision(), torch.enable_grad():
-            value = loss.value(raw[0], session.inputs.named(session.model))
-        by = [out for out in outputs if out.requires_grad]
-        grads = dict(zip(map(id, by), torch.autograd.grad(value, by, allow_unused=True), strict=True))
-    found = [grads.get(id(out)) for out in outputs]
-    return [torch.zeros(o.shape) if g is None else g.detach().float() for o, g in zip(outputs, found, strict=True)]
-
-
 def gradient_level(
     session: Session,
     modes: Sequence[Mode],
@@ -155,6 +146,10 @@ def gradient_level(
     try:
         first = _batch(session, mode, loss)
         seen = _observe(session, mode, [first], side, timeout, updates)
+    except BadInput:
+        raise
+    except RuntimeError as error:
+        return Level("not run", notes=(f"torch can't differentiate the model here: {one_line(error)}",)), None
     finally:
         side.stop()
     clock.lap("both sides")
@@ -163,10 +158,16 @@ def gradient_level(
     comparisons, unreached, zero = compare_gradients(session, seen, 0)
     kinks: dict[str, Comparison] = {}
     wrong = [c for c in comparisons if not c.equal]
+    notes: tuple[str, ...] = ()
     if wrong and all(np.isfinite(c.error) for c in wrong) and not any(c.note for c in wrong):
-        kinks = _kinks(session, mode, wrong, job.with_name(f"{job.name}-again"), timeout, loss)
+        expected = OTHERS * clock.laps["both sides"]
+        if expected <= AGAIN:
+            kinks = _kinks(session, mode, wrong, job.with_name(f"{job.name}-again"), min(timeout, AGAIN), loss)
+        else:
+            notes = (f"not looked at again on other batches, which would take {expected:.0f} s: it may be a jump",)
         clock.lap("other batches")
     level = _level(session, seen, comparisons, unreached, zero, kinks)
+    level = replace(level, notes=(*level.notes, *notes))
     clock.lap("comparing")
     report = seen.report
     seconds = {**clock.rounded(), "mindspore": round(seen.outcome.seconds, 3), "mindspore gradient": report["seconds"]}
@@ -196,8 +197,9 @@ def _observe(
     side: Side,
     timeout: float,
     updates: Sequence[Mapping[str, Any]] = (),
+    only: Collection[str] | None = None,
 ) -> Seen:
-    """Run the port on all batches, and torch in float64 beside it."""
+    """Run the port on all batches, and torch in float64 beside it; keep what torch has of ``only`` these names."""
     single = batches[0].single
     described = {
         **session.describe(mode, {}),
@@ -208,7 +210,8 @@ def _observe(
     session.launch(side.job, [described], [(b.session.inputs, b.cotangents) for b in batches], side=side)
     try:
         for batch in batches:
-            batch.truth = torch_gradients(batch.session, mode.train, True, Projection(batch.cotangents))
+            truth = torch_gradients(batch.session, mode.train, True, Projection(batch.cotangents))
+            batch.truth = truth if only is None else truth.only(only)
         outcome = side.finish(timeout)
     finally:
         side.stop()
@@ -276,9 +279,12 @@ def _kinks(
     session: Session, mode: Mode, wrong: Sequence[Comparison], job: Path, timeout: float, loss: Loss | None
 ) -> dict[str, Comparison]:
     """Those of the wrong tensors that are right on all other batches: there a function jumped within rounding."""
+    names = {c.name for c in wrong}
     try:
         batches = [_batch(session.varied(number + 1), mode, loss) for number in range(OTHERS)]
-        seen = _observe(session, mode, batches, Side(job), timeout)
+        for batch in batches:
+            batch.single.only(names)
+        seen = _observe(session, mode, batches, Side(job), timeout, only=names)
     except Exception:  # the model takes no other values: then what differs is a fault
         return {}
     if not seen.report:
@@ -337,6 +343,10 @@ def _beyond_comparison(session: Session, seen: Seen) -> Iterator[str]:
     for name, gradient in [*truth.parameters.items(), *truth.inputs.items()]:
         if gradient is not None and gradient.numel() and not bool(gradient.isfinite().any()):
             yield f"gradient of {name} has no finite value here"
+    known = {row.mindspore for row in session.port.rows}
+    for name in seen.report["trained"]:
+        if name not in known:
+            yield f"{name}: the port trains it, torch has no such parameter"
     frozen = {name for name, p in session.model.named_parameters() if not p.requires_grad}
     for row in session.port.rows:
         if row.mindspore in trained and row.rule != "tied" and row.torch in frozen:

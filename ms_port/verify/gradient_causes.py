@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from torch import Tensor
 
+from ms_port.verify.gradient import Seen
+from ms_port.verify.session import Session
 from ms_port.verify.torch_calls import OUTSIDE, Change, TorchCall
+from ms_port.verify.verdict import Divergence
 
 
 @dataclass(frozen=True)
@@ -85,3 +88,22 @@ def _straight(cast: int, back: int) -> Mapping[int, Change]:
         return func(*args, **kwargs) + (held[0] - held[0].detach())
 
     return {cast: hold, back: add}
+
+
+def untied(session: Session, seen: Seen, first: Divergence) -> Divergence:
+    """With the cause, where torch trains one parameter under several names and the port more than one."""
+    owners = {row.torch: row.mindspore for row in session.port.rows if row.rule != "tied"}
+    known = set(owners.values())
+    if all(name in known for name in seen.report["trained"]):
+        return first
+    for row in session.port.rows:
+        if row.rule == "tied" and first.path in {name.rpartition(".")[0] for name in (row.torch, _owner(session, row))}:
+            cause = f"torch ties {row.torch} to {_owner(session, row)}; in the port they are two parameters"
+            return replace(first, cause=cause)
+    return first
+
+
+def _owner(session: Session, tied: Any) -> str:
+    """Torch's name of the parameter that a tied one is."""
+    same = (r.torch for r in session.port.rows if r.rule != "tied" and r.mindspore == tied.mindspore)
+    return next(same, tied.torch)

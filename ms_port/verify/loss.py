@@ -11,10 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ms_port.errors import BadInput, one_line, raised_at
 from ms_port.target import load_object, parse_target
+from ms_port.verify.double import double_precision
+from ms_port.verify.session import Session
+from ms_port.verify.torch_side import run, state_of
 
 
 @dataclass(frozen=True)
@@ -52,3 +56,23 @@ class Loss:
                 f"{self.name} gave no scalar that depends on the output", where="--loss", advice="return a 0-d tensor"
             )
         return value.reshape(())
+
+
+def loss_cotangents(session: Session, train: bool, loss: Loss) -> list[Tensor]:
+    """The gradient of a person's loss by the float outputs, of the truth's outputs. Raises BadInput if it fails."""
+    raw: list[Any] = []
+
+    def call(model: Any, double: bool) -> Any:
+        raw.append(session.inputs.call(model, double))
+        return raw[0]
+
+    with state_of(session.model, session.state, True), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        record = run(session.model, call, [], train=train, double=True, gradient=True)
+        outputs = [out for out in record.outputs if out.is_floating_point()]
+        with double_precision(), torch.enable_grad():
+            value = loss.value(raw[0], session.inputs.named(session.model))
+        by = [out for out in outputs if out.requires_grad]
+        grads = dict(zip(map(id, by), torch.autograd.grad(value, by, allow_unused=True), strict=True))
+    found = [grads.get(id(out)) for out in outputs]
+    return [torch.zeros(o.shape) if g is None else g.detach().float() for o, g in zip(outputs, found, strict=True)]

@@ -17,6 +17,7 @@ from ms_port.verify.clock import Clock
 from ms_port.verify.curves import write_curves
 from ms_port.verify.forward_level import FIRST, forward_level
 from ms_port.verify.gradient import gradient_level
+from ms_port.verify.gradient_causes import untied
 from ms_port.verify.loss import Loss
 from ms_port.verify.port import Inputs, Port, as_inputs
 from ms_port.verify.precision import in_precision
@@ -114,9 +115,9 @@ def _levels(job: Job, model: nn.Module, given: Inputs, highest: int) -> Verdict:
             steps = highest >= LEVELS.index("step")
             specs = UPDATES if steps else ()
             gradient, seen = gradient_level(session, modes, folder / "gradient", job.timeout, job.loss, specs)
-            if gradient.first is not None:
+            if gradient.first is not None and seen is not None:
                 first = locate_backward(session, modes[-1], gradient.first, folder / "backward", job.timeout, job.loss)
-                gradient = replace(gradient, first=first)
+                gradient = replace(gradient, first=untied(session, seen, first))
             verdict = replace(verdict, gradient=gradient)
             if steps:
                 kinked = [text.partition(":")[0] for text in gradient.kinks]

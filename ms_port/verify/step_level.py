@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+from torch import Tensor
 
 from ms_port.verify.clock import Clock
 from ms_port.verify.forward import largest
@@ -13,10 +15,13 @@ from ms_port.verify.judge import Comparison, Update, compare, compare_update, ma
 from ms_port.verify.session import Session
 from ms_port.verify.torch_side import as_array
 from ms_port.verify.torch_updates import ADAMW, SGD, Follower
+from ms_port.verify.update_causes import TORCH, optimizer_place, update_cause
 from ms_port.verify.verdict import Divergence, Level, Status, Worst
 from ms_port.weights.convert import apply_rule
 
 UPDATES: tuple[Mapping[str, Any], ...] = (SGD, ADAMW)
+BOTH = 2
+"""Updates from the same values: the second shows what an optimizer remembers."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,11 @@ class Updated:
     """The port's."""
     number: int
     truth: Update
+    spec: Mapping[str, Any]
+    start: Tensor
+    gradients: tuple[Tensor, Tensor]
+    allowed: float
+    """How far the port's gradient may be off."""
 
 
 def updates(session: Session, seen: Seen) -> Iterator[Updated]:
@@ -44,11 +54,12 @@ def updates(session: Session, seen: Seen) -> Iterator[Updated]:
         start = session.weights[row.mindspore]
         double, near = apply_rule(row.rule, double), apply_rule(row.rule, near)
         allowed = gradient_truth(as_array(double), as_array(near), truth.whole).allowed * scale
+        both = double * scale, near * scale
         for spec in UPDATES:
-            follower = Follower(start, spec)
-            for number in range(2):
-                made = follower.step(start, double * scale, near * scale, allowed)
-                yield Updated(f"{spec['optimizer']} update", row.torch, row.mindspore, number, made)
+            follower, kind = Follower(start, spec), f"{spec['optimizer']} update"
+            for number in range(BOTH):
+                made = follower.step(start, *both, allowed)
+                yield Updated(kind, row.torch, row.mindspore, number, made, spec, start, both, allowed)
 
 
 def step_level(session: Session, seen: Seen | None, kinked: Collection[str] = ()) -> Level:
@@ -63,12 +74,14 @@ def step_level(session: Session, seen: Seen | None, kinked: Collection[str] = ()
     comparisons: list[tuple[str, Comparison]] = []
     still: list[str] = []
     undefined: list[str] = []
+    faults = Faults()
     for made in updates(session, seen):
         if made.name in kinked:
             continue
         got = load(seen.folder / f"{made.kind}.{made.cell_name}.{made.number}.0.npy")
         name = f"{made.name} after {made.kind} {made.number + 1}"
         comparisons.append((made.name, compare_update(name, got, made.truth)))
+        faults.add(made, comparisons[-1][1])
         if not made.truth.moved:
             still.append(name)
         elif not made.truth.defined.any():
@@ -92,7 +105,7 @@ def step_level(session: Session, seen: Seen | None, kinked: Collection[str] = ()
         ),
         compared=len(comparisons),
         modes={mode.name: status},
-        first=_first(session, mode.name, wrong),
+        first=_first(session, seen, wrong, faults),
         not_proven=tuple(not_proven),
         kinks=tuple(kinked),
         notes=(rounding,) if names else (),
@@ -112,14 +125,49 @@ def statistics(session: Session, seen: Seen) -> list[Comparison]:
     return found
 
 
-def _first(session: Session, mode: str, wrong: list[tuple[str, Comparison]]) -> Divergence | None:
-    """The first wrong parameter in the order of the model: updates don't depend on each other."""
+@dataclass
+class Faults:
+    """Which updates differ."""
+
+    defined: dict[str, set[str]] = field(default_factory=dict)
+    """By kind of update: parameters whose update says something."""
+    wrong: dict[str, dict[str, Updated]] = field(default_factory=dict)
+    """By kind: the first update of each parameter that differs."""
+
+    def add(self, made: Updated, comparison: Comparison) -> None:
+        """Count one update."""
+        if made.truth.defined.any():
+            self.defined.setdefault(made.kind, set()).add(made.name)
+        if not comparison.equal:
+            self.wrong.setdefault(made.kind, {}).setdefault(made.name, made)
+
+    def everywhere(self, kind: str) -> bool:
+        """Whether the optimizer itself differs: no parameter of several is right."""
+        return len(self.wrong[kind]) > 1 and self.wrong[kind].keys() >= self.defined[kind]
+
+
+def _first(session: Session, seen: Seen, wrong: list[tuple[str, Comparison]], faults: Faults) -> Divergence | None:
+    """The optimizer where it is wrong everywhere, else the first wrong parameter in the order of the model."""
     if not wrong:
         return None
     name, comparison = wrong[0]
     path = name.rpartition(".")[0]
+    errors = comparison.error, comparison.truth_error
+    kind = next((kind for kind, found in faults.wrong.items() if name in found), "")
+    if not kind:
+        pair = next((pair for pair in session.port.cells if pair.path == path), None)
+        cell, cls = (pair.cell, pair.cls) if pair else ("", "")
+        why = f"{comparison.name} differs, the first of {len(wrong)}; its gradient is judged by the level gradient"
+        return Divergence(seen.mode.name, path, cell, cls, path, 0, *errors, why)
+    made, alike = faults.wrong[kind][name], len(faults.wrong[kind])
+    files = [seen.folder / f"{kind}.{made.cell_name}.{number}.0.npy" for number in range(BOTH)]
+    cause = update_cause(made.spec, made.start, made.gradients, made.allowed, [load(f) for f in files])
+    number = f"{kind} {made.number + 1}"
+    path = "" if faults.everywhere(kind) else path
+    why = f"{number} differs for every parameter, from {name} on: it is the optimizer"
+    if path:
+        why = f"{number} of {name} differs, the first of {alike} among {len(faults.defined[kind] | {name})}"
+    op, place = TORCH[made.spec["optimizer"]], optimizer_place(session.port.out)
     pair = next((pair for pair in session.port.cells if pair.path == path), None)
-    cell, cls = (pair.cell, pair.cls) if pair else ("", "")
-    alike = sum(1 for _, c in wrong)
-    why = f"{comparison.name} differs, the first of {alike}; its gradient is judged by the level gradient"
-    return Divergence(mode, path, cell, cls, path, 0, comparison.error, comparison.truth_error, why)
+    cell, cls = (pair.cell, pair.cls) if pair and path else ("", "")
+    return Divergence(seen.mode.name, path, cell, cls, path, 0, *errors, why, op=op, generated=place, cause=cause)

@@ -81,7 +81,15 @@ class Follower:
 
 def _optimizer(parameter: torch.nn.Parameter, spec: Mapping[str, Any]) -> torch.optim.Optimizer:
     rate, decay = spec["learning_rate"], spec["weight_decay"]
-    if spec["optimizer"] == "adamw":
-        return torch.optim.AdamW([parameter], lr=rate, weight_decay=decay)
-    momentum, nesterov = spec["momentum"], spec["nesterov"]
-    return torch.optim.SGD([parameter], lr=rate, momentum=momentum, weight_decay=decay, nesterov=nesterov)
+    if spec["optimizer"] == "sgd":
+        momentum, damped, nesterov = spec["momentum"], spec["dampening"], spec["nesterov"]
+        return torch.optim.SGD(
+            [parameter], lr=rate, momentum=momentum, dampening=damped, weight_decay=decay, nesterov=nesterov
+        )
+    adam = torch.optim.AdamW if spec["optimizer"] == "adamw" else torch.optim.Adam
+    optimizer = adam([parameter], lr=rate, weight_decay=decay)
+    if "first_step" in spec:
+        zeros = torch.zeros_like(parameter)
+        step = torch.tensor(float(spec["first_step"]))
+        optimizer.state[parameter] = {"step": step, "exp_avg": zeros, "exp_avg_sq": zeros.clone()}
+    return optimizer

@@ -15,9 +15,9 @@ from torch import Tensor
 from ms_port.verify.clock import Clock
 from ms_port.verify.desk import Desk
 from ms_port.verify.forward import largest
-from ms_port.verify.gradient import Gradients, gradient_truth, loss_cotangents, torch_gradients
+from ms_port.verify.gradient import Gradients, gradient_truth, torch_gradients
 from ms_port.verify.judge import Comparison, Truth, compare, compare_update, make_truth
-from ms_port.verify.loss import Loss
+from ms_port.verify.loss import Loss, loss_cotangents
 from ms_port.verify.objective import Distance, Projection, usual
 from ms_port.verify.process import Side, peaks
 from ms_port.verify.session import Mode, Session
@@ -218,7 +218,7 @@ def _level(trainer: Trainer, free: Sequence[float], seconds: Mapping[str, float]
         f"{name}: no gradient reached it in {steps} steps; torch leaves it, the port decays it"
         for name in sorted(trainer.never)
     ]
-    status: Status = "not equal" if faults else "equal"
+    status: Status = "not equal" if faults else "not proven" if not_proven else "equal"
     nearest = sorted(run.nearest.values(), key=lambda c: (c.equal or c.name in kinks, -_ratio(c)))
     curves = {"torch": tuple(run.truth_losses), "port, each step from torch's state": tuple(run.losses)}
     if free:

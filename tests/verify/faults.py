@@ -119,6 +119,56 @@ GRADIENT = {
 }
 """Right results with wrong gradients."""
 
+TIES = "        self.decoder.weight = self.embeddings.word.embedding_table\n"
+FITS = "    missing, unexpected = ms.load_param_into_net"
+GRADIENT["tied weight copied"] = Fault(
+    T,
+    "embeddings.word",
+    (
+        TIES,
+        "",
+        FITS,
+        '    weights["decoder.weight"] = Parameter(weights["embeddings.word.embedding_table"].value())\n' + FITS,
+    ),
+    cause="torch ties decoder.weight to embeddings.word.weight",
+)
+
+STEP = {
+    "no weight decay on gamma": Fault(
+        R,
+        "stem.0.1",
+        ("if options.decay_norm_and_bias:", "if False:"),
+        "SGD",
+        "no weight decay",
+    ),
+    "nesterov": Fault(R, "", ("nesterov=options.nesterov", "nesterov=True"), "SGD", "Nesterov"),
+    "momentum left out": Fault(
+        R, "", ("momentum=options.momentum,\n            dampening", "dampening"), "SGD", "no momentum"
+    ),
+    "dampening": Fault(R, "", ("dampening=options.dampening", "dampening=0.9"), "SGD", "damped"),
+    "bias correction": Fault(
+        R,
+        "",
+        (
+            "return optim.AdamW(groups, lr=lr, betas=betas, eps=options.eps, weight_decay=decay)",
+            "return nn.AdamWeightDecay(groups[0]['params'], lr, *betas, eps=options.eps, weight_decay=decay)",
+        ),
+        "AdamW",
+        "no bias correction",
+    ),
+    "weight decay in the gradient": Fault(
+        R,
+        "",
+        (
+            "return optim.AdamW(groups, lr=lr, betas=betas, eps=options.eps, weight_decay=decay)",
+            "return Adam(groups, lr, betas, options.eps, decay)",
+        ),
+        "AdamW",
+        "(Adam)",
+    ),
+}
+"""Right gradients with wrong updates: edits of optimization.py. ``path`` is empty where every parameter is wrong."""
+
 UNLOADABLE = {
     "convolution without its bias": Fault(
         V, "unexpected ['patch_embed.proj.bias']", (', pad_mode="valid", has_bias=True', ', pad_mode="valid"')
@@ -126,9 +176,7 @@ UNLOADABLE = {
     "cells in a python list": Fault(
         V, "blocks.0.norm1.gamma", ("nn.CellList(\n            [Block(", "list(\n            [Block(")
     ),
-    "tied weight untied": Fault(
-        T, "decoder.weight", ("        self.decoder.weight = self.embeddings.word.embedding_table\n", "")
-    ),
+    "tied weight untied": Fault(T, "decoder.weight", (TIES, "")),
 }
 """Ports that the weights do not fit; ``path`` is a part of the message."""
 

@@ -13,6 +13,7 @@ from typing import Any
 from torch import nn
 
 from ms_port.inputs import parse_spec
+from ms_port.resources import render
 from ms_port.target import load_arguments, load_target, parse_target
 from ms_port.weights import convert, write_safetensors
 
@@ -81,6 +82,17 @@ def make_port(name: str, folder: Path, edits: Sequence[str] = ()) -> Path:
     return finish_port(out, {"package": name, **MODELS[name]})
 
 
+def make_optimization(out: Path, edits: Sequence[str]) -> None:
+    """The training files' optimizers, with their options, edited."""
+    text = render("optimization.py.j2", banner="")
+    for old, new in zip(edits[::2], edits[1::2], strict=True):
+        assert old in text, old
+        text = text.replace(old, new)
+    (out / "optimization.py").write_text(text)
+    options = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "alpha": 0.99}
+    (out / "config.yaml").write_text("".join(f"{key}: {value}\n" for key, value in options.items()))
+
+
 def make_small(
     folder: Path, torch_code: str, port_code: str, inputs: Sequence[str], before: tuple[str, str] = ("", "")
 ) -> Path:
@@ -92,8 +104,8 @@ def make_small(
     )
     (out / "small_source.py").write_text(head + indent(dedent(torch_code), "    "))
     imports = "import mindspore as ms\nimport numpy as np\nfrom mindspore import nn, ops, Parameter, Tensor\n\n\n"
-    loader = (PORTS / "residual" / "residual" / "model.py").read_text()
-    loader = loader[loader.index("def load_weights") :]
+    empty = "nn." not in torch_code  # neither layers nor parameters
+    loader = render("load_weights.py.j2", shared=False, empty=empty)
     body = (
         imports
         + (f"{before[1]}\n\n" if before[1] else "")

@@ -1,6 +1,7 @@
 """Right ports are never called wrong: ten real models, each on many seeds of noise and inputs.
 
-``python tests/verify/test_clean.py [SEEDS] [MODEL ...]`` runs it outside pytest and prints the figures.
+``python tests/verify/test_clean.py [SEEDS] [MODEL ...]`` runs it outside pytest and prints the figures; SEEDS is a
+number, or ``6-20`` for those from 6 up to 19.
 """
 
 from __future__ import annotations
@@ -116,7 +117,8 @@ def test_no_false_alarm(name: str, tmp_path: Path) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    seeds = range(int(arguments[0]) if arguments else SEEDS)
+    first, dash, last = (arguments[0] if arguments else str(SEEDS)).partition("-")
+    seeds = range(int(first), int(last)) if dash else range(int(first))
     total = 0
     for name in arguments[1:] or cases():
         with tempfile.TemporaryDirectory(prefix="ms-port-clean-") as folder:

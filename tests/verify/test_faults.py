@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from faults import DEFAULT, FORWARD, GRADIENT, UNLOADABLE
-from made import make_port
+from faults import DEFAULT, FORWARD, GRADIENT, STEP, UNLOADABLE
+from made import make_optimization, make_port
 
 from ms_port.verify import verify
 
@@ -42,11 +42,33 @@ def test_wrong_results_are_seen_placed_and_explained(fault: str, tmp_path: Path)
 @pytest.mark.parametrize("fault", GRADIENT)
 def test_wrong_gradients_of_right_results_are_placed(fault: str, tmp_path: Path) -> None:
     planted = GRADIENT[fault]
-    verdict = verify(make_port(planted.port, tmp_path, planted.edits), level="gradient")
+    out = make_port(planted.port, tmp_path, planted.edits)
+    verdict = verify(out, level="gradient")
     assert verdict.forward.status == "equal", verdict.forward
     assert verdict.gradient.status == "not equal"
     first = verdict.gradient.first
     assert first is not None and first.path == planted.path, first
+    assert planted.cause in first.cause, first
+    if first.repro:
+        environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+        command = [sys.executable, out / first.repro]
+        run = subprocess.run(command, capture_output=True, text=True, env=environment)
+        assert run.returncode == 1, run.stdout + run.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", STEP)
+def test_wrong_updates_by_right_gradients_are_placed(fault: str, tmp_path: Path) -> None:
+    planted = STEP[fault]
+    out = make_port(planted.port, tmp_path)
+    make_optimization(out, planted.edits)
+    verdict = verify(out, level="step")
+    assert verdict.gradient.status == "equal", verdict.gradient
+    assert verdict.step.status == "not equal", verdict.step
+    first = verdict.step.first
+    assert first is not None and first.path == planted.path, first
+    assert first.op.endswith(planted.op) and planted.cause in first.cause, first
+    assert first.generated is not None and first.generated.file == "optimization.py"
 
 
 @pytest.mark.slow

@@ -38,15 +38,31 @@ def mask_write(scope: Scope, statement: ast.stmt) -> list[ast.stmt] | None:
         return [ast.Assign([target], new) if operator is None else ast.AugAssign(target, operator, new)]
     scope.drop(statement, STATIC)
     new = lower(scope, whole if whole is not None else value)
-    if operator is not None:
-        new = ast.BinOp(ast.Name(holder.id, ast.Load()), operator, new)
     condition = lower(scope, mask)
     if masks[0].ndim < held[0].ndim:
         scope.work.op_functions.add("expand_mask")
         name = mark_functions(ast.Name("expand_mask", ast.Load()), frozenset(["expand_mask"]))
         condition = ast.Call(name, [condition, ast.Name(holder.id, ast.Load())], [])
+    if operator is not None:
+        new = _computed(ast.Name(holder.id, ast.Load()), operator, new, condition, whole is not None)
     chosen = ast.Call(_ops("where"), [condition, new, ast.Name(holder.id, ast.Load())], [])
     return [ast.Assign([ast.Name(holder.id, ast.Store())], chosen)]
+
+
+def _computed(
+    holder: ast.expr, operator: ast.operator, value: ast.expr, condition: ast.expr, by_element: bool
+) -> ast.expr:
+    """The whole tensor's result. Where the mask is not set, 1 stands for a divisor or a base.
+
+    `where` drops what comes out there, but not its derivative: that of h / 0 and 0 ** 0.5 is infinite, and 0 times it
+    is NaN.
+    """
+    one = ast.Constant(1)
+    if isinstance(operator, ast.Pow):
+        holder = ast.Call(_ops("where"), [condition, holder, one], [])
+    elif isinstance(operator, (ast.Div, ast.FloorDiv, ast.Mod)) and by_element:
+        value = ast.Call(_ops("where"), [condition, value, one], [])
+    return ast.BinOp(holder, operator, value)
 
 
 def _same_mask(scope: Scope, value: ast.expr, mask: ast.expr, held: TensorValue) -> ast.expr | None:
