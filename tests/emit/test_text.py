@@ -147,3 +147,9 @@ def test_where_code_came_from_stays_true() -> None:
     assert summary("A ViT in PyTorch.\n\nMore.") == "A ViT in MindSpore."
     assert summary("Adapted from the PyTorch code of others.") == "Adapted from the PyTorch code of others."
     assert summary("The official PyTorch implementation.") == "The official PyTorch implementation."
+
+
+def test_a_model_without_parameters_has_nothing_to_load(port: Port) -> None:
+    text = port("class Net(nn.Module):\n    def forward(self, x):\n        return x * 2\n")
+    assert '"""Nothing: the cell has no parameters."""' in text
+    assert "load_checkpoint" not in text and "load_checkpoint" in port(COMMENTS)

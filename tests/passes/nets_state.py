@@ -270,11 +270,23 @@ class MaskWrites(Lin):
         return h
 
 
+class MaskQuotients(Lin):
+    """What the mask leaves out would divide by 0, or be the root of 0: its gradient stays that of nothing."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.lin(x).clamp(min=0)
+        y = x.clamp(min=0)
+        h[y > 0] /= y[y > 0]
+        h[h > 0.1] **= 0.5
+        return h
+
+
 CASES = {
     "stepped": (Stepped, (image(2, 4, 6),)),
     "constants": (Constants, (image(2, 4, 6),)),
     "branches": (Branches, (image(3, 6),)),
     "mask writes": (MaskWrites, (image(3, 6),)),
+    "mask quotients": (MaskQuotients, (image(3, 6),)),
     "views written": (ViewsWritten, (image(2, 4, 6),)),
     "base written": (BaseWritten, (image(2, 4, 6),)),
     "through calls": (ThroughCalls, (image(2, 4, 6),)),

@@ -193,6 +193,37 @@ def test_a_kink_is_no_fault(tmp_path: Path) -> None:
     assert level.status == "equal" and len(level.kinks) == 2, level
 
 
+@SLOW
+def test_what_takes_too_long_is_not_looked_at_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch_code = "def __init__(self):\n    super().__init__()\n    self.f = nn.Linear(20, 20)\ndef forward(self, x):\n    return F.relu(x) + 0 * self.f(x)\n"
+    port = "def __init__(self):\n    super().__init__()\n    self.f = nn.Dense(20, 20)\ndef construct(self, x):\n    return ops.where(x >= 0, x, ops.zeros_like(x)) + 0 * self.f(x)\n"
+    out = make_small(tmp_path, torch_code, port, ["x:float32[10,20]"])
+    x = torch.randn(10, 20)
+    x[3, 4] = 0.0
+    monkeypatch.setattr(ms_port.verify.gradient, "AGAIN", 0.0)
+    level = verify(out, level="gradient", inputs=(x,)).gradient
+    assert level.status == "not equal" and "it may be a jump" in level.notes[-1], level
+
+
+@SLOW
+def test_what_torch_cant_differentiate_is_not_run(tmp_path: Path) -> None:
+    body = "def __init__(self):\n    super().__init__()\n    self.f = {0}\ndef {1}(self, x):\n    {2}\n    return h\n"
+    torch_code = body.format("nn.Linear(6, 6)", "forward", "h = self.f(x).sigmoid()\n    h *= 2")
+    port = body.format("nn.Dense(6, 6)", "construct", "h = ops.sigmoid(self.f(x)) * 2")
+    verdict = verify(make_small(tmp_path, torch_code, port, ["x:float32[4,6]"]), level="step")
+    assert verdict.forward.status == "equal"
+    assert verdict.gradient.status == "not run" and "modified by an inplace operation" in verdict.gradient.notes[0]
+    assert verdict.step.status == "not run" and verdict.step.notes
+
+
+@SLOW
+def test_a_parameter_out_of_reach_is_not_proven_in_training(tmp_path: Path) -> None:
+    unused = NORMED.replace("self.drop =", "self.idle = nn.Linear(2, 2)\n    self.drop =")
+    port = PORTED.replace("self.drop =", "self.idle = nn.Dense(2, 2)\n    self.drop =")
+    level = verify(make_small(tmp_path, unused, port, INPUT), level="train", steps=3).train
+    assert level.status == "not proven" and level.not_proven[0].startswith("idle.bias: no gradient reached it"), level
+
+
 def cubed(output: Tensor, inputs: dict[str, Any]) -> Tensor:
     return ((output - inputs["x"].sum()) ** 3).mean()
 
