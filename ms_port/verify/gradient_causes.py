@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from ms_port.verify.gradient import Seen
@@ -38,6 +39,7 @@ def gradient_causes(calls: Sequence[TorchCall]) -> Iterator[tuple[TorchCall, Gra
         if (cast := _cast_before(calls, number)) is not None:
             text = "the gradient goes through the cast to integers in the port"
             yield call, GradientCause(text, _straight(cast, number))
+            yield call, GradientCause(f"{text}, as whole numbers", _straight(cast, number, whole=True))
         if any(t.is_floating_point() for t in call.results):
             text = "the port passes no gradient back through this call (stop_gradient, a cast, numpy)"
             yield call, GradientCause(text, {number: _detached})
@@ -76,8 +78,20 @@ def _without_padding(func: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
     return func(*args[:2], **{**kwargs, "padding_idx": None})
 
 
-def _straight(cast: int, back: int) -> Mapping[int, Change]:
-    """The value of the cast with the gradient of what it was given."""
+class _Whole(torch.autograd.Function):
+    """The same tensor; its gradient loses what stands behind the point."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return gradient.trunc()
+
+
+def _straight(cast: int, back: int, whole: bool = False) -> Mapping[int, Change]:
+    """The value of the cast with the gradient of what it was given, of which the cast leaves ``whole`` numbers."""
     held: list[Tensor] = []
 
     def hold(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
@@ -85,7 +99,8 @@ def _straight(cast: int, back: int) -> Mapping[int, Change]:
         return func(*args, **kwargs)
 
     def add(func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
-        return func(*args, **kwargs) + (held[0] - held[0].detach())
+        given = _Whole.apply(held[0]) if whole else held[0]
+        return func(*args, **kwargs) + (given - held[0].detach())
 
     return {cast: hold, back: add}
 

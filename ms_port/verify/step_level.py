@@ -169,5 +169,5 @@ def _first(session: Session, seen: Seen, wrong: list[tuple[str, Comparison]], fa
         why = f"{number} of {name} differs, the first of {alike} among {len(faults.defined[kind] | {name})}"
     op, place = TORCH[made.spec["optimizer"]], optimizer_place(session.port.out)
     pair = next((pair for pair in session.port.cells if pair.path == path), None)
-    cell, cls = (pair.cell, pair.cls) if pair and path else ("", "")
+    cell, cls = (pair.cell, pair.cls) if pair and path else ("", op.rpartition(".")[2])
     return Divergence(seen.mode.name, path, cell, cls, path, 0, *errors, why, op=op, generated=place, cause=cause)

@@ -107,6 +107,7 @@ GRADIENT = {
         M,
         "mix",
         ("ops.stop_gradient((y * 4.0).astype(ms.int32).astype(y.dtype))", "(y * 4.0).astype(ms.int32).astype(y.dtype)"),
+        cause="cast to integers",
     ),
     "parameter not trained": Fault(
         V,
