@@ -114,7 +114,10 @@ def untied(session: Session, seen: Seen, first: Divergence) -> Divergence:
     for row in session.port.rows:
         if row.rule == "tied" and first.path in {name.rpartition(".")[0] for name in (row.torch, _owner(session, row))}:
             cause = f"torch ties {row.torch} to {_owner(session, row)}; in the port they are two parameters"
-            return replace(first, cause=cause)
+            # The cell alone is right, so a script of it would show nothing.
+            if first.repro:
+                (session.port.out / first.repro).unlink(missing_ok=True)
+            return replace(first, cause=cause, repro="")
     return first
 
 

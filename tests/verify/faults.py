@@ -129,7 +129,7 @@ GRADIENT["tied weight copied"] = Fault(
         TIES,
         "",
         FITS,
-        '    weights["decoder.weight"] = Parameter(weights["embeddings.word.embedding_table"].value())\n' + FITS,
+        '    weights["decoder.weight"] = ms.Parameter(weights["embeddings.word.embedding_table"].value())\n' + FITS,
     ),
     cause="torch ties decoder.weight to embeddings.word.weight",
 )
