@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from ms_port.errors import one_line
-from ms_port.verify.gradient import Gradients, torch_gradients
 from ms_port.verify.gradient_causes import gradient_causes
 from ms_port.verify.gradient_repro import write_gradient_repro
+from ms_port.verify.gradients import Gradients, torch_gradients
 from ms_port.verify.judge import ZERO, Comparison, compare, make_truth
 from ms_port.verify.loss import Loss, loss_cotangents
 from ms_port.verify.objective import Objective, Projection

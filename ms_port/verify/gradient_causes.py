@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ms_port.verify.gradient import Seen
+from ms_port.verify.gradients import Seen
 from ms_port.verify.session import Session
 from ms_port.verify.torch_calls import OUTSIDE, Change, TorchCall
 from ms_port.verify.verdict import Divergence

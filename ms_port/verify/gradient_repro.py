@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from ms_port.resources import render
 from ms_port.verify.bisect import arguments_of
-from ms_port.verify.gradient import torch_gradients
+from ms_port.verify.gradients import torch_gradients
 from ms_port.verify.judge import Array
 from ms_port.verify.objective import Objective
 from ms_port.verify.port import Inputs

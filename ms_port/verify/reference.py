@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ms_port.resources import render
 from ms_port.verify.forward import Findings, call_name, output_truths
-from ms_port.verify.gradient import Seen, load, pairs, scale_of
+from ms_port.verify.gradients import Seen, load, pairs, scale_of
 from ms_port.verify.judge import ZERO, Array, Truth, make_truth
 from ms_port.verify.process import skeleton
 from ms_port.verify.session import Mode, Session

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from ms_port.verify.clock import Clock
 from ms_port.verify.forward import largest
-from ms_port.verify.gradient import Seen, gradient_truth, listed, load, scale_of
+from ms_port.verify.gradient import listed
+from ms_port.verify.gradients import Seen, gradient_truth, load, scale_of
 from ms_port.verify.judge import Comparison, Update, compare, compare_update, make_truth
 from ms_port.verify.session import Session
 from ms_port.verify.torch_side import as_array

@@ -23,7 +23,7 @@ import torch
 import ms_port
 from ms_port.verify import verify
 from ms_port.verify.forward import find
-from ms_port.verify.gradient import Batch, Seen, compare_gradients, torch_gradients
+from ms_port.verify.gradients import Batch, Seen, compare_gradients, torch_gradients
 from ms_port.verify.judge import Comparison
 from ms_port.verify.port import Inputs, Port
 from ms_port.verify.process import save_inputs

@@ -20,7 +20,7 @@ from ms_port.errors import BadInput
 from ms_port.report.html import plots
 from ms_port.verify import verify
 from ms_port.verify.desk import Desk
-from ms_port.verify.gradient import Gradients
+from ms_port.verify.gradients import Gradients
 from ms_port.verify.judge import compare_update
 from ms_port.verify.loss import Loss
 from ms_port.verify.port import Inputs
