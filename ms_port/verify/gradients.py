@@ -203,11 +203,11 @@ def gradient_truth(double: Array, single: Array, whole: float) -> Truth:
 def pairs(
     session: Session, truth: Gradients, single: Gradients
 ) -> Iterator[tuple[str, str, str, Tensor | None, Tensor | None]]:
-    """(torch name, port's parameter or "", rule, float64 and float32 gradient) of all that is differentiated by."""
+    """(torch name, port's parameter or "", rule, float64 and float32 gradient) of all that both hold."""
     for row in session.port.rows:
-        if row.mindspore and row.rule != "tied" and row.torch in truth.parameters:
+        if row.mindspore and row.rule != "tied" and row.torch in truth.parameters.keys() & single.parameters.keys():
             yield row.torch, row.mindspore, row.rule, truth.parameters[row.torch], single.parameters[row.torch]
-    for name in truth.inputs:
+    for name in [n for n in truth.inputs if n in single.inputs]:
         yield name, "", "same", truth.inputs[name], single.inputs[name]
 
 

@@ -49,11 +49,11 @@ def jumps(
         for batch in batches:
             batch.single.only(names)
         seen = observe_port(session, mode, batches, Side(job), timeout, only=names)
-        if not seen.report:
-            return {}
-        own = _own_errors([first, *batches], mode, names)
     except Exception:  # the model takes no other values: then what differs is a fault
         return {}
+    if not seen.report:
+        return {}
+    own = _own_errors([first, *batches], mode, names)
     again = [{c.name: c.equal for c in compare_gradients(session, seen, i, own)[0]} for i in range(OTHERS)]
     return {c.name: c for c in wrong if all(found.get(c.name, False) for found in again)}
 
