@@ -19,6 +19,10 @@ HUGE = 1e30
 ZERO, SMALL = 1e-9, 1e-5
 """A gradient below ZERO of the largest one is zero in exact arithmetic; the port's must then be below SMALL of it."""
 
+SHRINK = 0.5
+"""By which gradients shrink from one compared update to the next: while they stay the same, dampened momentum looks
+like none, and Adam's averages are the same for every beta."""
+
 
 @dataclass(frozen=True)
 class Truth:

@@ -12,7 +12,7 @@ from ms_port.verify.clock import Clock
 from ms_port.verify.forward import largest
 from ms_port.verify.gradient import listed
 from ms_port.verify.gradients import Seen, gradient_truth, load, scale_of
-from ms_port.verify.judge import Comparison, Update, compare, compare_update, make_truth
+from ms_port.verify.judge import SHRINK, Comparison, Update, compare, compare_update, make_truth
 from ms_port.verify.session import Session
 from ms_port.verify.torch_side import as_array
 from ms_port.verify.torch_updates import ADAMW, SGD, Follower
@@ -39,6 +39,7 @@ class Updated:
     spec: Mapping[str, Any]
     start: Tensor
     gradients: tuple[Tensor, Tensor]
+    """In float64 and float32, of the first update."""
     allowed: float
     """How far the port's gradient may be off."""
 
@@ -59,7 +60,8 @@ def updates(session: Session, seen: Seen) -> Iterator[Updated]:
         for spec in UPDATES:
             follower, kind = Follower(start, spec), f"{spec['optimizer']} update"
             for number in range(BOTH):
-                made = follower.step(start, *both, allowed)
+                less = SHRINK**number
+                made = follower.step(start, both[0] * less, both[1] * less, allowed * less)
                 yield Updated(kind, row.torch, row.mindspore, number, made, spec, start, both, allowed)
 
 

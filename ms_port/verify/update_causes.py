@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from ms_port.ir.flags import Place
-from ms_port.verify.judge import Array, compare_update
+from ms_port.verify.judge import SHRINK, Array, compare_update
 from ms_port.verify.torch_updates import Follower
 
 TORCH: Mapping[str, str] = {"sgd": "torch.optim.SGD", "adamw": "torch.optim.AdamW"}
@@ -41,13 +41,16 @@ def update_cause(
 
     Args:
         spec: of the optimizer, as ``Follower`` takes it.
-        gradients: in float64 and in float32.
+        gradients: of the first update, in float64 and in float32.
         allowed: how far the port's gradient may be off.
         got: the port's values after each update, all from ``start``.
     """
     for text, change in CAUSES[spec["optimizer"]]:
         follower = Follower(start, {**spec, **change})
-        made = [follower.step(start, *gradients, allowed) for _ in got]
+        made = [
+            follower.step(start, gradients[0] * less, gradients[1] * less, allowed * less)
+            for less in (SHRINK**number for number in range(len(got)))
+        ]
         if all(compare_update("", array, update).equal for array, update in zip(got, made, strict=True)):
             return text
     return ""

@@ -15,7 +15,7 @@ from mindspore import Parameter, ParameterTuple, Tensor, nn
 from mindspore.experimental import optim
 
 from ms_port.verify.device import put, to_numpy
-from ms_port.verify.judge import Array
+from ms_port.verify.judge import SHRINK, Array
 
 
 def optimizer_of(cell: nn.Cell, spec: Mapping[str, Any]) -> nn.Cell:
@@ -78,11 +78,11 @@ class Snapshot:
 def observe_updates(
     cell: nn.Cell, specs: Sequence[Mapping[str, Any]], gradients: Mapping[str, Tensor], keep: Callable[..., None]
 ) -> None:
-    """Update every parameter with the same gradients twice, each time from the same values, by each optimizer.
+    """Update every parameter twice, each time from the same values, by each optimizer.
 
-    The second update shows what an optimizer remembers: momentum, averages, bias correction. The parameters are
-    afterwards what they were. Hands on arrays of the kind ``sgd update`` or ``adamw update``, by the parameter's name
-    and the number of the update.
+    The second update, by gradients that are SHRINK of the first ones, shows what an optimizer remembers: momentum,
+    averages, bias correction. The parameters are afterwards what they were. Hands on arrays of the kind ``sgd update``
+    or ``adamw update``, by the parameter's name and the number of the update.
 
     Args:
         specs: see ``optimizer_of``; ``scale`` multiplies the gradients.
@@ -90,9 +90,9 @@ def observe_updates(
     start = Snapshot(list(cell.trainable_params()))
     for spec in specs:
         optimizer = optimizer_of(cell, spec)
-        scale = Tensor(spec["scale"], ms.float32)
-        scaled = tuple(gradients[p.name] * scale.astype(p.dtype) for p in optimizer.parameters)
         for number in range(2):
+            scale = Tensor(spec["scale"] * SHRINK**number, ms.float32)
+            scaled = tuple(gradients[p.name] * scale.astype(p.dtype) for p in optimizer.parameters)
             start.restore()
             optimizer(scaled)
             for parameter in optimizer.parameters:

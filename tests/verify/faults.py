@@ -147,6 +147,9 @@ STEP = {
         R, "", ("momentum=options.momentum,\n            dampening", "dampening"), "SGD", "no momentum"
     ),
     "dampening": Fault(R, "", ("dampening=options.dampening", "dampening=0.9"), "SGD", "damped"),
+    "another beta": Fault(
+        R, "", ("betas = (options.beta1, options.beta2)", "betas = (0.8, options.beta2)"), "AdamW", ""
+    ),
     "bias correction": Fault(
         R,
         "",
