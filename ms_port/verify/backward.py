@@ -143,14 +143,13 @@ def locate_backward(
     load = partial(_load, folder / mode.name)
     steps = list(_steps(session, (near, single), (truth, double_gradients), load, used, double_gradients.whole))
     placed, step = _judged(session, first, steps)
-    if step is None:
-        return placed
-    port = partial(_port_gradient, session, load)
-    told = _explained(session, mode, placed, step, port, Projection(cotangents))
+    if step is not None:
+        port = partial(_port_gradient, session, load)
+        placed = _explained(session, mode, placed, step, port, Projection(cotangents))
     try:
-        return replace(told, repro=write_gradient_repro(session, mode, told, Projection(cotangents)))
+        return replace(placed, repro=write_gradient_repro(session, mode, placed, Projection(cotangents)))
     except Exception as error:  # a verdict must not be lost because no script could be made
-        return replace(told, why=f"{told.why} (there is no script: {one_line(error)})")
+        return replace(placed, why=f"{placed.why} (there is no script: {one_line(error)})")
 
 
 def _port_gradient(session: Session, load: Callable[[str], Any], step: Step) -> Any:
