@@ -151,5 +151,5 @@ def test_where_code_came_from_stays_true() -> None:
 
 def test_a_model_without_parameters_has_nothing_to_load(port: Port) -> None:
     text = port("class Net(nn.Module):\n    def forward(self, x):\n        return x * 2\n")
-    assert '"""Nothing: the cell has no parameters."""' in text
+    assert '"""Nothing is loaded: no cell of this model has a parameter."""' in text
     assert "load_checkpoint" not in text and "load_checkpoint" in port(COMMENTS)
