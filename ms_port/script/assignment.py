@@ -6,8 +6,8 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
-from ms_port.script.regions import blocks
 from ms_port.script.source import dotted
+from ms_port.script.syntax import blocks
 
 
 def bound_by(statement: ast.stmt) -> set[str]:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import ast
 
 from ms_port.script.project import Function, Module, Project, reread
-from ms_port.script.regions import Finder, Sources, backward_of, blocks, statements
+from ms_port.script.regions import Finder, backward_of
 from ms_port.script.source import Source, shifted
+from ms_port.script.sources import Sources
+from ms_port.script.syntax import blocks, statements
 
 
 def inlined(project: Project, sources: Sources) -> bool:

@@ -16,8 +16,8 @@ from ms_port.script.inference import Inference
 from ms_port.script.inlining import inlined
 from ms_port.script.needs import Needs, Note
 from ms_port.script.project import Class, Function, Module, Project, load
-from ms_port.script.regions import Sources
 from ms_port.script.source import dotted
+from ms_port.script.sources import Sources
 from ms_port.script.statements import IMPORTS_HERE, Statements
 
 PARTS = "ms_parts"

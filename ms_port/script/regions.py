@@ -7,21 +7,14 @@ what stands between them; what they assign and is read elsewhere is given back b
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
+from ms_port.script.flow import VALUES, builtin, computes, flows, gives_detached, plain_layer, returns
 from ms_port.script.inference import Inference
 from ms_port.script.kinds import is_module, is_tensor
-from ms_port.script.project import Function, Module, Project
 from ms_port.script.source import dotted
-
-CUTS = frozenset(
-    "detach item numpy tolist argmax eq ne gt lt ge le size dim numel long int bool new_zeros new_ones new_full new_tensor new_empty zeros_like ones_like".split()
-)
-"""Methods behind which no gradient flows."""
-VALUES = ("ndarray", "number", "str", "shape", "dtype", "device")
-"""Kinds without a gradient."""
-BLOCKS = ("body", "orelse", "finalbody")
+from ms_port.script.syntax import blocks, own_nodes, targets
 
 
 @dataclass(eq=False)
@@ -78,73 +71,14 @@ def backward_of(node: ast.AST, inference: Inference) -> Backward | None:
     return Backward(node, call, held)
 
 
-def blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
-    """The statement lists of a compound statement."""
-    for name in BLOCKS:
-        body = getattr(node, name, None)
-        if isinstance(body, list) and body and isinstance(body[0], ast.stmt):
-            yield body
-    for handler in getattr(node, "handlers", ()):
-        yield handler.body
-    for case in getattr(node, "cases", ()):
-        yield case.body
+@dataclass(eq=False)
+class Effects:
+    """What functions set with a gradient."""
 
-
-def statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """All statements of a scope in order, not those of functions and classes inside."""
-    for statement in body:
-        yield statement
-        if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            for inner in blocks(statement):
-                yield from statements(inner)
-
-
-def targets(statement: ast.AST) -> set[str]:
-    """Dotted names that a statement (with all inside it) assigns or changes."""
-    found: set[str] = set()
-    for node in ast.walk(statement):
-        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
-            found.add(dotted(node) or "")
-        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
-            found.add(dotted(node.value) or "")
-        elif (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr in ("append", "extend", "insert", "update", "add_")
-        ):
-            found.add(dotted(node.func.value) or "")
-        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            found.add(node.name)
-    return found - {""}
-
-
-def flows(node: ast.AST, cuts: Callable[[ast.Call], bool] | None = None) -> Iterator[ast.AST]:
-    """Nodes through which a gradient can flow: not behind detach, item and their kind, nor behind what ``cuts`` names."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CUTS:
-        return
-    if isinstance(node, ast.Call) and cuts is not None and cuts(node):
-        return
-    if isinstance(node, (ast.Lambda, ast.FunctionDef)):
-        yield node
-    if isinstance(node, (ast.With, ast.AsyncWith)) and any(
-        "no_grad" in ast.unparse(i.context_expr) for i in node.items
-    ):
-        return
-    if isinstance(node, (ast.JoinedStr, ast.Compare)):
-        return
-    if isinstance(node, ast.Attribute) and node.attr in ("data", "shape", "dtype", "device", "grad"):
-        return
-    yield node
-    if dotted(node) is not None and isinstance(node, ast.Attribute):
-        yield from flows(node.value, cuts)
-        return
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        # the method's own name is no value
-        for part in [node.func.value, *node.args, *(k.value for k in node.keywords)]:
-            yield from flows(part, cuts)
-        return
-    for child in ast.iter_child_nodes(node):
-        yield from flows(child, cuts)
+    set_by: dict[ast.AST, set[str]] = field(default_factory=dict)
+    """Function -> dotted names (``self.fake``, ``policy.saved_log_probs``)."""
+    held: set[str] = field(default_factory=set)
+    """Names of the attributes among them."""
 
 
 class Finder:
@@ -297,15 +231,15 @@ class Finder:
         kind = self.inference.of(node.func)
         if not (isinstance(kind, tuple) and kind[0] == "func"):
             return False
-        return _gives_detached(kind[1].node) and not _computes(kind[1].node, self.inference, set())
+        return gives_detached(kind[1].node) and not computes(kind[1].node, self.inference, set())
 
     def _through(self, node: ast.Call) -> bool:
         """Whether a call may run a model: a module, a function of the project, something unknown on tensors."""
         kind = self.inference.of(node.func)
         if is_module(kind):
-            return not (isinstance(kind, tuple) and kind[0] == "layer" and _plain_layer(str(kind[1])))
+            return not (isinstance(kind, tuple) and kind[0] == "layer" and plain_layer(str(kind[1])))
         if isinstance(kind, tuple) and kind[0] == "func":
-            return _returns(kind[1].node) and _computes(kind[1].node, self.inference, set())
+            return returns(kind[1].node) and computes(kind[1].node, self.inference, set())
         if isinstance(kind, tuple) and kind[0] == "inst":
             return True
         if isinstance(node.func, ast.Attribute) and is_module(self.inference.of(node.func.value)):
@@ -323,7 +257,7 @@ class Finder:
             )
         given = [*node.args, *(k.value for k in node.keywords)]
         unknown = (
-            kind is None and isinstance(node.func, (ast.Name, ast.Attribute, ast.Subscript)) and not _builtin(node.func)
+            kind is None and isinstance(node.func, (ast.Name, ast.Attribute, ast.Subscript)) and not builtin(node.func)
         )
         if unknown and isinstance(node.func, ast.Attribute) and is_tensor(self.inference.of(node.func.value)):
             return False
@@ -384,7 +318,7 @@ class Finder:
             later = [i for i in sorted(chosen) if i > cut]
             region.first, region.last = (later[0], later[-1]) if later else (region.last + 1, region.last)
         for statement in region.body:
-            for node in _own(statement):
+            for node in own_nodes(statement):
                 if isinstance(node, (ast.Return, ast.Yield, ast.YieldFrom, ast.Await)):
                     return Refusal(backward, "a return or yield stands inside the computation of the loss")
                 if isinstance(node, (ast.Break, ast.Continue)) and not _in_loop(statement, node):
@@ -392,7 +326,7 @@ class Finder:
         return region
 
     def _barrier(self, statement: ast.stmt) -> bool:
-        for node in _own(statement):
+        for node in own_nodes(statement):
             if backward_of(node, self.inference):
                 return True
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "step":
@@ -437,85 +371,6 @@ class Finder:
         return found - {""}
 
 
-@dataclass(eq=False)
-class Effects:
-    """What functions set with a gradient."""
-
-    set_by: dict[ast.AST, set[str]] = field(default_factory=dict)
-    """Function -> dotted names (``self.fake``, ``policy.saved_log_probs``)."""
-    held: set[str] = field(default_factory=set)
-    """Names of the attributes among them."""
-
-
-class Sources:
-    """Names by which gradients come into functions: arguments, attributes that other functions set, globals."""
-
-    def __init__(self, project: Project, inference: Inference) -> None:
-        self.inference = inference
-        self.effects = Effects()
-        self.arguments: dict[ast.AST, set[str]] = {}
-        self.globals: dict[Module, set[str]] = {}
-        for _ in range(2):
-            for module in project.modules.values():
-                if not module.uses_torch:
-                    continue
-                finder = Finder(module.source.tree.body, inference, effects=self.effects)
-                self.globals[module] = {name for name, carries in finder.carry.items() if carries}
-                self._calls(finder)
-                for function in module.functions.values():
-                    self._function(function)
-                for found in module.classes.values():
-                    for method in found.methods.values():
-                        self._function(method)
-
-    def _function(self, function: Function) -> None:
-        node = function.node
-        if isinstance(node, ast.Lambda):
-            return
-        finder = Finder(node.body, self.inference, self.of(function), self.effects)
-        self._calls(finder)
-        if function.name == "__init__":
-            return
-        local = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-        kinds = function.owner.attributes if function.owner is not None else {}
-        found: set[str] = set()
-        for name in {n for names in finder.carrying.values() for n in names}:
-            root, _, rest = name.partition(".")
-            if (
-                rest
-                and root not in local
-                and not _thing(kinds.get(rest))
-                and (root == "self" or root in self._globals(function))
-            ):
-                found.add(name)
-        self.effects.set_by[node] = found
-        self.effects.held |= {name.rpartition(".")[2] for name in found}
-
-    def _globals(self, function: Function) -> set[str]:
-        return set(function.module.variables) - set(_parameters(function.node))
-
-    def _calls(self, finder: Finder) -> None:
-        for call, carry in finder.passed:
-            kind = self.inference.of(call.func)
-            assert isinstance(kind, tuple)
-            function: Function = kind[1]
-            spec = function.node.args
-            names = [a.arg for a in [*spec.posonlyargs, *spec.args]]
-            names = names[1:] if function.owner is not None and names[:1] in (["self"], ["cls"]) else names
-            pairs = [*zip(names, call.args, strict=False), *((k.arg, k.value) for k in call.keywords if k.arg)]
-            for name, value in pairs:
-                if name and not _thing(self.inference.of(value)) and finder.carries(value, carry):
-                    self.arguments.setdefault(function.node, set()).add(name)
-
-    def of(self, function: Function | None) -> set[str]:
-        """Names that bring a gradient into a function."""
-        if function is None:
-            return set()
-        found = set(self.arguments.get(function.node, ()))
-        local = {n.id for n in ast.walk(function.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-        return found | (self.globals.get(function.module, set()) - local - set(_parameters(function.node)))
-
-
 def _collects(statement: ast.stmt) -> ast.Call | None:
     """``losses.append(x)``."""
     value = statement.value if isinstance(statement, ast.Expr) else None
@@ -530,143 +385,5 @@ def _covered(name: str, made: set[str]) -> bool:
     return any(".".join(parts[:n]) in made for n in range(1, len(parts) + 1))
 
 
-def _parameters(node: ast.AST) -> list[str]:
-    return [n.arg for n in ast.walk(node) if isinstance(n, ast.arg)]
-
-
-def _thing(kind: object) -> bool:
-    """Whether a value is a model, an optimizer and the like, and no tensor."""
-    return is_module(kind) or kind in (
-        "optimizer",
-        "scheduler",
-        "scaler",
-        "loader",
-        "dataset",
-        *VALUES,
-    )
-
-
-def _own(statement: ast.AST) -> Iterator[ast.AST]:
-    """Nodes of a statement, without those of functions inside."""
-    yield statement
-    for child in ast.iter_child_nodes(statement):
-        if not isinstance(child, (ast.FunctionDef, ast.Lambda, ast.ClassDef, ast.AsyncFunctionDef)):
-            yield from _own(child)
-
-
 def _in_loop(statement: ast.stmt, node: ast.AST) -> bool:
     return any(isinstance(loop, (ast.For, ast.While)) and node in set(ast.walk(loop)) for loop in ast.walk(statement))
-
-
-def _plain_layer(api: str) -> bool:
-    """Layers without parameters: losses, activations and the like carry a gradient on, and start none."""
-    last = api.rpartition(".")[2]
-    return last.endswith("Loss") or last in (
-        "ReLU",
-        "Softmax",
-        "LogSoftmax",
-        "Sigmoid",
-        "Tanh",
-        "Dropout",
-        "Flatten",
-        "Identity",
-        "CosineSimilarity",
-        "LeakyReLU",
-    )
-
-
-def _computes(node: ast.AST, inference: Inference, seen: set[ast.AST]) -> bool:
-    """Whether a function of the project runs modules or reads parameters."""
-    if node in seen:
-        return False
-    seen.add(node)
-    for inner in ast.walk(node):
-        if inference.of(inner) == "parameter":
-            return True
-        if isinstance(inner, ast.Call):
-            kind = inference.of(inner.func)
-            if is_module(kind) and not (isinstance(kind, tuple) and kind[0] == "layer" and _plain_layer(str(kind[1]))):
-                return True
-            if isinstance(kind, tuple) and kind[0] == "func" and _computes(kind[1].node, inference, seen):
-                return True
-    return False
-
-
-def _gives_detached(node: ast.AST) -> bool:
-    """Whether all that a function gives back is detached. That it looks at ``loss.item()`` on the way cuts nothing."""
-    if isinstance(node, ast.Lambda):
-        return _detached(node.body, "")
-    values = [n.value for n in _own(node) if isinstance(n, ast.Return) and n.value is not None]
-    return bool(values) and all(_detached(value, getattr(node, "name", "")) for value in values)
-
-
-def _detached(value: ast.expr, own: str) -> bool:
-    """Whether no gradient flows through a returned value; ``own`` is the function itself."""
-    match value:
-        case ast.Constant() | ast.Attribute(attr="data"):
-            return True
-        case ast.Tuple(elts=parts) | ast.List(elts=parts):
-            return all(_detached(part, own) for part in parts)
-        case ast.GeneratorExp(elt=part) | ast.ListComp(elt=part):
-            return _detached(part, own)
-        case ast.IfExp(body=one, orelse=other):
-            return _detached(one, own) and _detached(other, own)
-        case ast.Call(func=ast.Name(id=name)) | ast.Call(func=ast.Attribute(attr=name)) if name == own:
-            return True
-        case ast.Call(func=ast.Name(id="tuple" | "list" | "Variable"), args=[part]):
-            return _detached(part, own)
-        case ast.Call(func=ast.Attribute(attr=name)) if name in CUTS:
-            return True
-        case ast.Call(func=ast.Attribute(value=part)):
-            return _detached(part, own)
-    return False
-
-
-def _returns(node: ast.AST) -> bool:
-    """Whether a function gives back something through which a gradient can flow."""
-    if isinstance(node, ast.Lambda):
-        return True
-    values = (
-        [n.value for n in _own(node) if isinstance(n, ast.Return) and n.value is not None]
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-        else []
-    )
-    inner = [
-        n.value
-        for child in ast.iter_child_nodes(node)
-        for n in _own(child)
-        if isinstance(n, ast.Return) and n.value is not None
-    ]
-    return any(
-        isinstance(part, (ast.Name, ast.Attribute, ast.Call)) for value in [*values, *inner] for part in flows(value)
-    )
-
-
-def _builtin(func: ast.expr) -> bool:
-    return isinstance(func, ast.Name) and func.id in (
-        "print",
-        "len",
-        "float",
-        "int",
-        "str",
-        "range",
-        "zip",
-        "enumerate",
-        "sum",
-        "list",
-        "tuple",
-        "isinstance",
-        "max",
-        "min",
-        "abs",
-        "round",
-        "iter",
-        "next",
-        "map",
-        "sorted",
-        "type",
-        "getattr",
-        "hasattr",
-        "dict",
-        "set",
-    )

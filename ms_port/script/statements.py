@@ -10,9 +10,11 @@ from ms_port.script.expressions import Expressions, expression_children
 from ms_port.script.kinds import is_module, is_tensor
 from ms_port.script.methods import root_of
 from ms_port.script.project import FOREIGN, Class, Function
-from ms_port.script.regions import Finder, Refusal, Region, Sources, backward_of, blocks, targets
+from ms_port.script.regions import Finder, Refusal, Region, backward_of
 from ms_port.script.source import dotted, shifted
+from ms_port.script.sources import Sources
 from ms_port.script.steps import Steps
+from ms_port.script.syntax import blocks, targets
 
 IMPORTS_HERE = "__imports_of_ms_port__"
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from ms_port.script.assignment import before, bound, exposed, in_loop
 from ms_port.script.kinds import is_module, is_tensor
-from ms_port.script.regions import Backward, Region, backward_of, statements, targets
+from ms_port.script.regions import Backward, Region, backward_of
 from ms_port.script.source import dotted, shifted
+from ms_port.script.syntax import statements, targets
 
 if TYPE_CHECKING:
     from ms_port.script.statements import Statements
