@@ -2,7 +2,8 @@
 
 Every case is converted, compiled in GRAPH_MODE and compared with torch, forward and gradient; with ``--level none`` it
 is only converted, which is quick and shows most causes of failure. Results go to ``build/coverage/ZOO.jsonl``; what
-stands there isn't run again. The zoo's tables in ``docs/coverage.md`` are written anew when a run has ended.
+stands there isn't run again, and two runs (``--every 2``, with and without ``--skip 1``) may share it. The zoo's tables
+in ``docs/coverage.md`` are written anew when a run has ended.
 """
 
 from __future__ import annotations
@@ -30,7 +31,18 @@ ZOOS = {
 HEAD = """# Coverage
 
 Written by `python -m benchmarks.coverage ZOO`: models of public libraries with small configurations and random weights,
-compared with torch in GRAPH_MODE on CPU. Beside a verdict stands the largest error as a multiple of what is allowed.
+compared with torch in GRAPH_MODE on CPU. Beside a verdict stands the largest error as a multiple of what is allowed
+([the rule](verification.md#the-rule)); memory is that of all processes of the case, without what they share. What torch
+itself does not run on the inputs that were made counts for nothing.
+
+| status | |
+| --- | --- |
+| ok | equal, forward in evaluation and training and every gradient, and no flag is open |
+| flagged | the report names lines at which the port may differ or can't run; it may be equal all the same |
+| not proven | nothing differs, but some output, gradient or input could not be judged |
+| not equal | differs and says nothing: a fault |
+| crashed | ms-port or MindSpore failed |
+| too slow, too large | over the limit of time or memory, mostly of compiling or verifying |
 """
 
 
@@ -50,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
     if options.match:
         chosen = [c for c in chosen if any(fnmatch.fnmatch(c.name, p) for p in options.match)]
     chosen = chosen[options.skip :: options.every]
-    if options.again:
+    if options.again is not None:
         _forget(results, {c.name for c in chosen}, options.level, options.again)
     import ms_port.capture
     import ms_port.emit
@@ -58,26 +70,31 @@ def main(arguments: Sequence[str]) -> int:
     import ms_port.verify
     import ms_port.weights  # noqa: F401  (loaded once, before the forks)
 
-    limits = Limits(options.seconds, int(options.gigabytes * 2**30))
+    limits = Limits(options.seconds, int(options.gigabytes * 2**30), options.budget)
     if options.keep is not None:
         options.keep.mkdir(parents=True, exist_ok=True)
-    outcome = run_cases(chosen, options.level, results, limits, options.keep)
-    print("\n".join(summary(outcome)))
-    if options.level == "gradient" and not options.match:
-        write_section(options.zoo, outcome)
+    if not options.tables:
+        run_cases(chosen, options.level, results, limits, options.keep)
+    found = {r["name"]: r for r in read_results(results) if r["level"] == options.level}
+    print("\n".join(summary([found[c.name] for c in chosen if c.name in found])))
+    if options.level == "gradient":
+        whole = cases(options.zoo)
+        write_section(options.zoo, [found[c.name] for c in whole if c.name in found], len(whole))
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage", description=__doc__)
     parser.add_argument("zoo", choices=list(ZOOS))
-    parser.add_argument("match", nargs="*", help="patterns of names, such as 'bert*'; the tables then stay as they are")
+    parser.add_argument("match", nargs="*", help="patterns of names, such as 'bert*'")
     parser.add_argument("--level", choices=("none", "forward", "gradient"), default="gradient")
     parser.add_argument("--again", metavar="STATUS", nargs="*", help="run again what had a status (none given: all)")
     parser.add_argument("--every", type=int, default=1, help="every n-th case only")
     parser.add_argument("--skip", type=int, default=0, help="leave out so many at the beginning")
     parser.add_argument("--seconds", type=float, default=300.0, help="limit a case")
     parser.add_argument("--gigabytes", type=float, default=4.0, help="limit a case")
+    parser.add_argument("--budget", type=float, default=float("inf"), help="seconds after which no case is begun")
+    parser.add_argument("--tables", action="store_true", help="run nothing: write the tables of what there is")
     parser.add_argument("--keep", type=Path, help="folder in which the ports stay")
     parser.add_argument("--results", type=Path, default=ROOT / "build" / "coverage", help="folder of the JSON lines")
     return parser
@@ -102,11 +119,14 @@ def summary(results: Sequence[Result]) -> list[str]:
     ran = [r for r in results if r["status"] not in ("not built", "torch fails")]
     levels = [r.get("verification", {}) for r in ran]
     proven = [[v.get(level, {}).get("status") == "equal" for v in levels] for level in ("forward", "gradient")]
+    statuses = Counter(str(r["status"]) for r in results)
     lines = [
         f"{len(results)} models, of which torch runs {len(ran)}:",
         f"{sum(not r.get('flags') and 'flags' in r for r in ran)} converted without a flag, "
         f"{sum(r['status'] == 'flagged' for r in ran)} flagged, "
         f"{sum(proven[0])} equal forward, {sum(proven[1])} equal in every gradient.",
+        "",
+        "By status: " + ", ".join(f"{status} {count}" for status, count in statuses.most_common()) + ".",
         "",
     ]
     counted = Counter(cause for r in ran for cause in dict.fromkeys(map(kind, causes_of(r))))
@@ -125,21 +145,24 @@ def kind(cause: str) -> str:
     return re.sub(r"(?<!MSP)\b\d+(\.\d+)?(e-?\d+)?\b", "N", cause)[:160]
 
 
-def write_section(zoo: str, results: Sequence[Result]) -> None:
-    """Replace the zoo's section of docs/coverage.md."""
+def write_section(zoo: str, results: Sequence[Result], whole: int) -> None:
+    """Replace the zoo's section of docs/coverage.md; ``whole`` is how many models the zoo has here."""
     text = PAGE.read_text(encoding="utf-8") if PAGE.is_file() else HEAD
     parts = re.split(r"^(?=## )", text, flags=re.MULTILINE)
     sections = {part.split("\n", 1)[0]: part for part in parts[1:]}
-    sections[f"## {zoo}"] = "\n".join([f"## {zoo}", "", *summary(results), "", *table(results), ""])
+    commits = ", ".join(f"{commit or '?'} ({n})" for commit, n in Counter(r.get("commit") for r in results).items())
+    measured = f"Measured so far: {len(results)} of {whole} models; commits (models): {commits}."
+    sections[f"## {zoo}"] = "\n".join([f"## {zoo}", "", measured, "", *summary(results), "", *table(results), ""])
     body = [sections[name].rstrip() + "\n" for name in sorted(sections)]
     PAGE.write_text("\n".join([parts[0].rstrip() + "\n", *body]), encoding="utf-8")
 
 
 def table(results: Sequence[Result]) -> list[str]:
     """A line a model."""
-    head = "model, status, calls, mapped, decomposed, flagged, forward, gradient, convert s, MindSpore s, lines".split(
-        ", "
-    )
+    head = (
+        "model, status, classes, lines, calls, mapped, decomposed, flagged, open flags, "
+        "forward, gradient, convert s, MindSpore s, all s, MB, commit"
+    ).split(", ")
     lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
     for r in results:
         if r["status"] in ("not built", "torch fails"):
@@ -148,10 +171,16 @@ def table(results: Sequence[Result]) -> list[str]:
         levels = [r.get("verification", {}).get(level) for level in ("forward", "gradient")]
         convert = sum(timings.get(stage, 0.0) for stage in ("capture", "translate", "emit", "weights"))
         run = sum(level["seconds"].get("mindspore", 0.0) for level in levels if level)
+        size = [r.get("classes", ""), r.get("lines", "")]
+        calls = [coverage.get(k, "") for k in ("calls", "mapped", "decomposed", "flagged")]
         shown = [f"{level['status']} ({level['ratio']})" if level else "" for level in levels]
-        calls = [str(coverage.get(k, "")) for k in ("calls", "mapped", "decomposed", "flagged")]
-        row = [r["name"], r["status"], *calls, *shown, f"{convert:.1f}", f"{run:.0f}", str(r.get("lines", ""))]
-        lines.append(f"| {' | '.join(row)} |")
+        times = [f"{convert:.1f}", f"{run:.0f}", f"{r['seconds']:.0f}", r.get("peak_mb", ""), r.get("commit", "")]
+        row = [r["name"], r["status"], *size, *calls, len(r.get("flags", ())), *shown, *times]
+        lines.append(f"| {' | '.join(map(str, row))} |")
+    failed = [r for r in results if r["status"] != "ok" and r["status"] not in ("not built", "torch fails")]
+    if failed:
+        lines += ["", "What is not ok, and the first reason:", ""]
+        lines += [f"- {r['name']}: {r['status']}. {_cell((causes_of(r) or [''])[0])[:300]}" for r in failed]
     return lines
 
 

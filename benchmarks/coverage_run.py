@@ -48,6 +48,8 @@ class Limits:
 
     seconds: float = 300.0
     bytes: int = 4 * 2**30
+    budget: float = float("inf")
+    """Seconds after which no further case is begun."""
 
 
 Result = dict[str, Any]
@@ -57,25 +59,22 @@ STATUSES = ("ok", "flagged", "not equal", "not proven", "crashed", "too slow", "
 """``crashed``: ms-port or MindSpore; the last two are no fault of the port and count for nothing."""
 
 
-def run_cases(
-    cases: Sequence[Case], level: Level, results: Path, limits: Limits, keep: Path | None = None
-) -> list[Result]:
-    """Run what ``results`` (JSON lines) does not hold at this level yet; returns all results in the cases' order.
+def run_cases(cases: Sequence[Case], level: Level, results: Path, limits: Limits, keep: Path | None = None) -> None:
+    """Append to ``results`` (JSON lines) what it does not hold at this level yet. Several runs may share the file.
 
     ``keep`` is a folder in which the ports stay.
     """
-    done = {r["name"]: r for r in read_results(results) if r["level"] == level}
-    commit = _commit()
+    commit, start = _commit(), time.monotonic()
     results.parent.mkdir(parents=True, exist_ok=True)
     for number, case in enumerate(cases, 1):
-        if case.name in done:
+        if any(r["name"] == case.name and r["level"] == level for r in read_results(results)):
             continue
+        if time.monotonic() - start > limits.budget:
+            return
         result = run_case(case, level, limits, keep, commit)
-        done[case.name] = result
         with results.open("a", encoding="utf-8") as file:
             file.write(json.dumps(result, ensure_ascii=False) + "\n")
         print(f"{number}/{len(cases)} {describe(result)}", flush=True)
-    return [done[case.name] for case in cases if case.name in done]
 
 
 def _commit() -> str:
@@ -235,6 +234,7 @@ def _report(report: Mapping[str, Any], package: Path) -> Result:
     levels = {name: found for name, found in report["verification"].items() if found["status"] != "not run"}
     statuses = [found["status"] for found in levels.values()]
     open_flags = [f for f in flags if f["severity"] != "info"]
+    texts = [f.read_text(encoding="utf-8") for f in sorted(package.glob("*.py"))]
     status = next((s for s in ("crashed", "not equal", "not proven") if s in statuses), None)
     if any(f["severity"] == "error" for f in flags):
         status = "flagged"  # it says itself that it can't run
@@ -245,7 +245,8 @@ def _report(report: Mapping[str, Any], package: Path) -> Result:
         "coverage": report["coverage"],
         "verification": {name: _level(found) for name, found in levels.items()},
         "timings": report["timings"],
-        "lines": sum(len(f.read_text(encoding="utf-8").splitlines()) for f in sorted(package.glob("*.py"))),
+        "classes": sum(text.count("\nclass ") for text in texts),
+        "lines": sum(len(text.splitlines()) for text in texts),
     }
 
 

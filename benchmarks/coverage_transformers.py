@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -27,7 +28,10 @@ HEADS = (
 
 
 def cases(zoo: str) -> Iterator[Case]:
-    """Base models with their default attention (mostly sdpa), the heads, then base models with eager attention."""
+    """Base models with their default attention (mostly sdpa), the heads, then base models with eager attention.
+
+    Each of the three is shuffled, always alike, so that the first hundred are a fair sample.
+    """
     from transformers.models.auto import modeling_auto
 
     def classes(table: str) -> Iterator[tuple[str, str]]:
@@ -35,15 +39,15 @@ def cases(zoo: str) -> Iterator[Case]:
             yield model_type, names if isinstance(names, str) else names[0]
 
     seen: set[str] = set()
-    for table in ("MODEL", *(f"MODEL_FOR_{head}" for head in HEADS)):
-        for model_type, name in classes(table):
-            if name not in seen:
-                seen.add(name)
-                yield Case(name, partial(example, model_type, name, None))
-    for model_type, name in dict(classes("MODEL")).items():
-        if f"{name} eager" not in seen:
-            seen.add(f"{name} eager")
-            yield Case(f"{name} eager", partial(example, model_type, name, "eager"))
+    heads = [f"MODEL_FOR_{head}" for head in HEADS]
+    for tables, attention in ((["MODEL"], None), (heads, None), (["MODEL"], "eager")):
+        group = {}
+        for model_type, name in (pair for table in tables for pair in classes(table)):
+            shown = f"{name} {attention}" if attention else name
+            if shown not in seen:
+                seen.add(shown)
+                group[shown] = partial(example, model_type, name, attention)
+        yield from (Case(shown, group[shown]) for shown in sorted(group, key=lambda n: zlib.crc32(n.encode())))
 
 
 def example(model_type: str, name: str, attention: str | None) -> Example:
