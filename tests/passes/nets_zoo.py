@@ -72,7 +72,39 @@ class Computed(nn.Module):
         return (parts.left * parts.right).reshape(-1, self.sizes.heads, self.sizes.width)
 
 
+def shifted(x: Tensor, by: float) -> Tensor:
+    return x + by
+
+
+def scaled(x: Tensor, by: float) -> Tensor:
+    return x * by
+
+
+class Chosen(nn.Module):
+    """A table of lambdas, of which each layer names one; keywords are handed to them as a dict."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.line = nn.Linear(8, 8)
+        self.kinds = ["shift", "scale", "shift"]
+
+    def forward(self, x: Tensor) -> Tensor:
+        given = {"x": self.line(x), "by": 2.0}
+        table = {
+            "shift": lambda: shifted(**given),
+            "scale": lambda: scaled(**given),
+            "never": lambda: given["x"].nonexistent(),
+        }
+        made = {}
+        for kind in set(self.kinds):
+            made[kind] = table[kind]()
+        for kind in self.kinds:
+            x = x + made[kind]
+        return x
+
+
 CASES = {
+    "chosen": (Chosen, (image(2, 8),)),
     "same padding": (SamePadding, (image(2, 3, 8, 9),)),
     "computed": (functools.partial(Computed, Sizes()), (image(2, 8),)),
 }

@@ -9,6 +9,7 @@ from ms_port.ir.tree import is_self_attribute, names_stored
 from ms_port.ir.values import FunctionValue, Literal, ModuleValue, ObjectValue, TensorValue
 from ms_port.passes.lowering.attributes import output_fields
 from ms_port.passes.lowering.base_layers import layer_base
+from ms_port.passes.lowering.chosen_functions import is_table
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.grad_modes import detached
 from ms_port.passes.lowering.host_writes import data_assignment
@@ -41,6 +42,9 @@ def assign(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
         named = (target.value, ast.Constant(target.attr), statement.value)
         if (buffer := _buffer(scope, *named, {target.attr})) is not None:
             return [buffer]
+    if is_table(scope, statement):
+        scope.drop(statement, "a table of functions: each call says which one")
+        return []
     if not scope.host and (rebuilt := _output_field(scope, statement)) is not None:
         return [rebuilt]
     if not scope.host and (entries := keyword_display(scope, statement)) is not None:

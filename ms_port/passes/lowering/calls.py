@@ -21,6 +21,7 @@ from ms_port.opmap import Argument, Call, NoLowering
 from ms_port.passes.lowering.arguments import ABSENT, torch_arguments, user_arguments
 from ms_port.passes.lowering.base_layers import is_batch_norm_of_base
 from ms_port.passes.lowering.builtin_calls import lower_builtin
+from ms_port.passes.lowering.chosen_functions import chosen_function
 from ms_port.passes.lowering.config_objects import copied, make_config, replaced_config
 from ms_port.passes.lowering.configs import read_fields
 from ms_port.passes.lowering.constructing import accept, construct, construct_cell, is_variable, make_partial
@@ -100,6 +101,8 @@ def _by_callee(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.e
         return lower(scope, node.args[0])
     if (normed := weight_normed(scope, node, facts)) is not None:
         return normed
+    if (chosen := chosen_function(scope, node)) is not None:
+        return chosen
     if (replaced := replaced_fields(scope, node, facts)) is not None:
         return replaced
     if (function := _own_backward(scope, facts)) is not None:

@@ -193,16 +193,23 @@ def _lambda(scope: Scope, node: ast.expr) -> ast.expr:
         return ast.Lambda(copy(node.args), lower(scope, node.body))
     if (name := _bound_again(scope, node)) is not None:
         raise Untranslatable(node, f"a lambda that reads `{name}`, which is bound again before the lambda is called")
+    body = lambda_body(scope, node)
+    args = copy(node.args)
+    args.defaults = [lower(scope, d) for d in node.args.defaults]
+    return ast.Lambda(args, body)
+
+
+def lambda_body(scope: Scope, node: ast.Lambda) -> ast.expr:
+    """What a lambda of the graph returns, lowered with the names around it. Raises Untranslatable."""
     inner = lambda_function(scope, node)
     within = Scope(scope.work, inner)
     within.locals |= scope.locals
     within.baked, within.poisoned, within.inner = dict(scope.baked), dict(scope.poisoned), set(scope.inner)
+    within.displays |= scope.displays
     scope.work.claimed |= {e.index for e in scope.work.program.ledger if e.function == inner.key}
     (returned,) = inner.body
     assert isinstance(returned, ast.Return) and returned.value is not None
-    args = copy(node.args)
-    args.defaults = [lower(scope, d) for d in node.args.defaults]
-    return ast.Lambda(args, lower(within, returned.value))
+    return lower(within, returned.value)
 
 
 def _bound_again(scope: Scope, node: ast.Lambda) -> str | None:
