@@ -136,7 +136,7 @@ def _unpacked(
     if default is not None:
         raise Untranslatable(container, f"`{key}` is given in some runs only")
     if isinstance(container, ast.Name) and (entry := scope.displays.get(container.id, {}).get(key)) is not None:
-        return lower(scope, entry)
+        return lower(scope.around or scope, entry)
     return ast.Subscript(lower(scope, container), literal(key), ast.Load())
 
 

@@ -59,9 +59,7 @@ def _tables(scope: Scope) -> dict[str, dict[str, ast.Lambda]]:
         for n in nodes
         if isinstance(n, ast.Call) and isinstance(n.func, ast.Subscript) and isinstance(n.func.value, ast.Name)
     ]
-    return {
-        name: table for name, table in found.items() if name in calls and uses.count(name) == calls.count(name) + 1
-    }
+    return {name: table for name, table in found.items() if name in calls and uses.count(name) == calls.count(name) + 1}
 
 
 def _is_plain(node: ast.expr) -> bool:

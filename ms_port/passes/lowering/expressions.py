@@ -205,7 +205,7 @@ def lambda_body(scope: Scope, node: ast.Lambda) -> ast.expr:
     within = Scope(scope.work, inner)
     within.locals |= scope.locals
     within.baked, within.poisoned, within.inner = dict(scope.baked), dict(scope.poisoned), set(scope.inner)
-    within.displays |= scope.displays
+    within.displays, within.around = dict(scope.displays), scope
     scope.work.claimed |= {e.index for e in scope.work.program.ledger if e.function == inner.key}
     (returned,) = inner.body
     assert isinstance(returned, ast.Return) and returned.value is not None

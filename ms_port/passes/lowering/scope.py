@@ -195,6 +195,8 @@ class Scope:
         """Name -> the classes that it can hold inside an ``isinstance`` branch made here."""
         self.displays: dict[str, dict[str, ast.expr]] = {}
         """Name -> the entries, as the source writes them, of a dict that is only handed on as ``**name``."""
+        self.around: Scope | None = None
+        """The scope in which a lambda stands, where its entries of ``displays`` were written."""
         self.strict = False
         """In an arm that never ran: nothing may be dropped or replaced, the arm goes as a whole."""
         self.detaching = False
