@@ -90,7 +90,7 @@ FORWARD = {
     ),
     "integer division": Fault(M, "", ("(ids / 3)", "(ids // 3).astype(ms.float32)"), "div", "integer division"),
     "biased std": Fault(M, "", ("axis=-1, ddof=1", "axis=-1, ddof=0"), "std", "unbiased"),
-    "order of concatenation": Fault(M, "", ("ops.cat((x, ops.flip(x, (-1,)))", "ops.cat((x, x)"), "flip"),
+    "flipped axis": Fault(M, "", ("ops.flip(x, (-1,))", "ops.flip(x, (0,))"), "flip"),
 }
 """Wrong results."""
 
@@ -154,7 +154,7 @@ STEP = {
         R,
         "",
         (
-            "return optim.AdamW(groups, lr=lr, betas=betas, eps=options.eps, weight_decay=decay)",
+            "return optim.AdamW(groups, lr=lr, betas=betas, eps=options.eps, weight_decay=decay, amsgrad=options.amsgrad)",
             "return nn.AdamWeightDecay(groups[0]['params'], lr, *betas, eps=options.eps, weight_decay=decay)",
         ),
         "AdamW",
@@ -164,8 +164,8 @@ STEP = {
         R,
         "",
         (
-            "return optim.AdamW(groups, lr=lr, betas=betas, eps=options.eps, weight_decay=decay)",
-            "return Adam(groups, lr, betas, options.eps, decay)",
+            "return optim.AdamW(groups, lr=lr, betas=betas, eps=options.eps, weight_decay=decay, amsgrad=options.amsgrad)",
+            "return Adam(groups, lr, betas, options.eps, decay, False)",
         ),
         "AdamW",
         "(Adam)",

@@ -89,7 +89,7 @@ def make_optimization(out: Path, edits: Sequence[str]) -> None:
         assert old in text, old
         text = text.replace(old, new)
     (out / "optimization.py").write_text(text)
-    options = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "alpha": 0.99}
+    options = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "alpha": 0.99, "amsgrad": "false", "centered": "false"}
     (out / "config.yaml").write_text("".join(f"{key}: {value}\n" for key, value in options.items()))
 
 
@@ -104,7 +104,7 @@ def make_small(
     )
     (out / "small_source.py").write_text(head + indent(dedent(torch_code), "    "))
     imports = "import mindspore as ms\nimport numpy as np\nfrom mindspore import nn, ops, Parameter, Tensor\n\n\n"
-    empty = "nn." not in torch_code  # neither layers nor parameters
+    empty = not make_model({"target": "small_source.py:Net", "arguments": {}}, out).state_dict()
     loader = render("load_weights.py.j2", shared=False, empty=empty)
     body = (
         imports
