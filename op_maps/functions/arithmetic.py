@@ -20,3 +20,36 @@ def linspace_between(start: Tensor | float, end: Tensor | float, steps: int) -> 
         return whole + start
     share = ops.arange(steps).astype(ms.float32) / (steps - 1)
     return whole + start + (end - start) * share
+
+
+def diff(x: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
+    """torch.diff, n times over; of truth values, whether neighbours differ (ops.diff takes n=1 only)."""
+    parts = (x,) if prepend is None else (prepend, x)
+    parts = parts if append is None else (*parts, append)
+    out = ops.cat(parts, axis=dim) if len(parts) > 1 else x
+    for _ in range(n):
+        size = out.shape[dim]
+        high, low = out.narrow(dim, 1, size - 1), out.narrow(dim, 0, size - 1)
+        out = ops.logical_xor(high, low) if out.dtype == ms.bool_ else high - low
+    return out
+
+
+def unravel_index(indices: Tensor, shape: tuple[int, ...]) -> tuple[Tensor, ...]:
+    """torch.unravel_index: the coordinates of flat places."""
+    found = ()
+    rest = indices
+    for size in shape[::-1]:
+        found = (rest % size, *found)
+        rest = rest // size
+    return found
+
+
+def frexp(x: Tensor) -> tuple[Tensor, Tensor]:
+    """torch.frexp: mantissas from 0.5 up to 1, and exponents of two (int32)."""
+    size = ops.abs(ops.stop_gradient(x))
+    zero = size == 0
+    exponent = ops.floor(ops.log2(ops.where(zero, ops.ones_like(size), size))) + 1.0
+    mantissa = size * ops.pow(ops.full_like(size, 2.0), -exponent)
+    exponent = ops.where(mantissa >= 1.0, exponent + 1.0, ops.where(mantissa < 0.5, exponent - 1.0, exponent))
+    exponent = ops.where(zero, ops.zeros_like(exponent), exponent)
+    return x * ops.pow(ops.full_like(size, 2.0), -exponent), exponent.astype(ms.int32)

@@ -75,6 +75,8 @@ def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Tensor, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
     """F.gaussian_nll_loss; the bound on the variance takes no part in the gradient."""
+    if var.ndim == input.ndim - 1:
+        var = var.expand_dims(-1)
     var = var + ops.stop_gradient(ops.clamp(var, min=eps) - var)
     losses = 0.5 * (ops.log(var) + ops.square(input - target) / var)
     return reduced(losses + 0.9189385332046727 if full else losses, reduction)
@@ -93,3 +95,23 @@ def multilabel_soft_margin_loss(
     losses = (1.0 - target) * input + ops.log1p(ops.exp(-ops.abs(input))) + ops.relu(-input)
     losses = losses if weight is None else losses * weight
     return reduced(losses.mean(-1), reduction)
+
+
+def multi_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """F.multi_margin_loss (ops.multi_margin_loss takes whole margins only)."""
+    scores = input.reshape(-1, input.shape[-1])
+    labels = target.reshape(-1, 1)
+    losses = ops.relu(margin - ops.gather_elements(scores, 1, labels) + scores)
+    losses = losses * losses if p == 2 else losses
+    if weight is not None:
+        losses = losses * ops.gather(weight, labels, 0)
+    others = labels != ops.arange(scores.shape[1]).astype(labels.dtype)
+    losses = (losses * others.astype(losses.dtype)).sum(-1) / scores.shape[1]
+    return reduced(losses if input.ndim > 1 else losses.reshape(()), reduction)
