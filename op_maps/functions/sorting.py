@@ -18,6 +18,9 @@ def sort(x: Tensor, axis: int = -1, descending: bool = False) -> tuple[Tensor, T
     """torch.sort: values and their int64 indices."""
     if x.ndim == 0:
         return x, ops.zeros((), dtype=ms.int64)
+    if x.dtype == ms.bool_:  # no kernel for truth values
+        values, indices = ops.sort(x.astype(ms.int32), axis, descending)
+        return values.astype(ms.bool_), indices.astype(ms.int64)
     values, indices = ops.sort(x, axis, descending)
     return values, indices.astype(ms.int64)
 
