@@ -40,7 +40,8 @@ def lower_attribute(scope: Scope, node: ast.Attribute) -> ast.expr:
     values, bases = scope.values(node), scope.values(node.value)
     if not isinstance(node.ctx, ast.Load):
         made = ast.Attribute(scope_lower(scope, node.value), node.attr, node.ctx)
-        made.into_config = any(isinstance(b, ObjectValue) and b.kind == "config" for b in bases)  # type: ignore[attr-defined]
+        configs = [b for b in bases if isinstance(b, ObjectValue) and b.kind == "config"]
+        made.into_config = any(b.cls not in scope.work.program.cells for b in configs)  # type: ignore[attr-defined]
         return made
     base = bases[0] if bases else None
     match base:
