@@ -69,6 +69,19 @@ class _Variant:
     activations: Sequence[Activation]
 
 
+def _by_time(variant: _Variant) -> list[_Variant]:
+    """A method that fills the module while it is built and runs in forward too (``extend_positions``) is two."""
+    building = [a for a in variant.activations if a.mode == "init"]
+    running = [a for a in variant.activations if a.mode != "init"]
+    fills = any(names for a in building for names in a.effects.values())
+    if not fills or not running or variant.name in ("forward", "__init__") or building[0].self is None:
+        return [variant]
+    first = dataclasses.replace(
+        variant, key=f"{variant.key}#init", name=f"init_{variant.name.lstrip('_')}", activations=building
+    )
+    return [dataclasses.replace(variant, activations=running), first]
+
+
 class _Lift:
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
@@ -85,8 +98,9 @@ class _Lift:
                 key = f"{_module_of(function)}:{name or function.qualname}"
                 used[key] += 1
                 key = key if used[key] == 1 else f"{key}#{used[key]}"
-                self._variants.append(_Variant(key, name or function.name, function, activations))
-                self._keys.update((id(activation), key) for activation in activations)
+                for variant in _by_time(_Variant(key, name or function.name, function, activations)):
+                    self._variants.append(variant)
+                    self._keys.update((id(activation), variant.key) for activation in variant.activations)
             self._owners[function.index] = _owner(function)
 
     def program(self, name: str) -> Program:

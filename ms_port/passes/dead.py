@@ -36,7 +36,7 @@ class _About:
     fields: frozenset[str]
     """Fields of configurations that something reads."""
     empty: frozenset[str]
-    """Helpers of constructors that do nothing."""
+    """Helpers that do nothing."""
     inert: frozenset[str]
     """Functions of constructors that only compute."""
 
@@ -45,15 +45,16 @@ def _about(program: Program) -> _About:
     return _About(
         _kept_attributes(program),
         _read_fields(program),
-        frozenset(f.key for f in all_functions(program) if f.during_init and _does_nothing(f)),
+        frozenset(f.key for f in all_functions(program) if _does_nothing(f)),
         _inert(program),
     )
 
 
 def _does_nothing(function: FunctionDef) -> bool:
-    """Whether a helper of a constructor has nothing left but to hand back what it was given."""
-    return function.name != "__init__" and all(
-        isinstance(s, ast.Pass) or (isinstance(s, ast.Return) and isinstance(s.value, ast.Name | ast.Constant | None))
+    """Whether a helper has nothing left to do: one of a constructor may hand back what it was given."""
+    kept = ast.Name | ast.Constant | None if function.during_init else None
+    return function.name not in ("__init__", "construct") and all(
+        isinstance(s, ast.Pass) or (isinstance(s, ast.Return) and (s.value is None or isinstance(s.value, kept or ())))
         for s in function.body
     )
 

@@ -32,7 +32,7 @@ class FlexibleBatchNorm(nn.Cell):
         super().__init__()
         self.num_features = num_features
         self.eps = eps
-        self.momentum = momentum
+        self.momentum = None if momentum is None else 1.0 - momentum
         self.gamma = Parameter(initializer("ones", (num_features,))) if affine else None
         self.beta = Parameter(initializer("zeros", (num_features,))) if affine and has_bias else None
         self.tracks = track_running_stats
@@ -68,7 +68,7 @@ class FlexibleBatchNorm(nn.Cell):
             ops.assign(self.num_batches_tracked, number)
             share = 1.0 / number.astype(ms.float32)
         else:
-            share = 1.0 - self.momentum
+            share = self.momentum
         ops.assign(self.moving_mean, self.moving_mean + share * (mean - self.moving_mean))
         ops.assign(self.moving_variance, self.moving_variance + share * (variance - self.moving_variance))
 

@@ -14,6 +14,7 @@ from ms_port.passes.lowering.base_layers import is_base_forward
 from ms_port.passes.lowering.configs import argument_value, given_arguments
 from ms_port.passes.lowering.functions import lower_function, unsupported_function
 from ms_port.passes.lowering.held import container_base, held_init, held_module
+from ms_port.passes.lowering.layer_constructors import give_constructors
 from ms_port.passes.lowering.library_layers import without_library_layers
 from ms_port.passes.lowering.scope import Untranslatable, Work
 
@@ -24,6 +25,8 @@ def lower_program(program: Program, opmap: OpMap, freeze: bool = False) -> Progr
     """The program in MindSpore's terms: its cells, functions, constants and stubs."""
     program = without_library_layers(program, opmap)
     work = Work(program, opmap, freeze=freeze)
+    give_constructors(work)
+    program = work.program
     root = _method(program, program.root, "forward")
     if program.root_cell is not None:
         work.cells.add(program.root)
@@ -99,7 +102,7 @@ def _root_call(work: Work) -> ast.expr:
     if program.root_cell is None or init is None or not init.during_init:
         raise Untranslatable(ast.Pass(), "the root arrived built")
     work.need(init.key)
-    given = dict(program.factory_arguments) or given_arguments(module, init)
+    given = dict(program.factory_arguments) or given_arguments(work, module, init)
     keywords = [ast.keyword(name, argument_value(work, value)) for name, value in given.items()]
     call = ast.Call(ast.Name(program.root_cell.name, ast.Load()), [], keywords)
     call.callees = (init.key,)  # type: ignore[attr-defined]

@@ -13,6 +13,7 @@ from ms_port.opmap.signature import MISSING
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.names import of_value
 from ms_port.passes.lowering.scope import Scope, Untranslatable, same
+from ms_port.passes.lowering.spread import spread
 
 ABSENT = "__absent__"
 """Stands for an argument that the port can't pass; the signature pass removes it with the parameter it fed."""
@@ -30,6 +31,9 @@ def torch_arguments(
     for index, arg in enumerate(node.args):
         if isinstance(arg, ast.Starred):
             starred = True
+            if (spelled := _spelled_out(scope, node, facts, api)) is not None:
+                args += spelled
+                continue
             args.append(Argument(ast.Starred(lower(scope, arg.value), ast.Load()), scope.values(arg.value)))
         else:
             values = scope.values(arg) if starred else tuple(f.args[index] for f in facts)
@@ -43,6 +47,8 @@ def torch_arguments(
             continue
         for key in _own_keys(scope, keyword.value, _all_keys(facts, named)):
             named.add(key)
+            if key in scope.spread and any(isinstance(a.expression, ast.Name) and a.expression.id == key for a in args):
+                continue  # by position in other runs
             default = None
             if any(key not in dict(f.kwargs) for f in facts):
                 default = _signature_default(scope, node, api, key)
@@ -55,6 +61,24 @@ def torch_arguments(
                 made = _absent(error)
             keywords.append((key, Argument(made, values)))
     return tuple(args), tuple(keywords)
+
+
+def _spelled_out(scope: Scope, node: ast.Call, facts: Sequence[CallFact], api: str) -> list[Argument] | None:
+    """The parameters that ``*args`` of the function's own stands for, where it is the last argument by position."""
+    last = node.args[-1]
+    if not isinstance(last, ast.Starred) or not isinstance(last.value, ast.Name) or last.value.id != scope.varargs:
+        return None
+    if scope.varargs is None or sum(isinstance(arg, ast.Starred) for arg in node.args) != 1:
+        return None
+    named = {k.arg for k in node.keywords}
+    settings = [
+        key
+        for keyword in node.keywords
+        if keyword.arg is None
+        for key in _own_keys(scope, keyword.value, _all_keys(facts, named))
+        if all(_is_setting(scope, keyword.value, key, dict(f.kwargs)[key]) for f in facts if key in dict(f.kwargs))
+    ]
+    return spread(scope, node, facts, api, settings)
 
 
 def without_stars(node: ast.Call, facts: Sequence[CallFact]) -> ast.Call:
@@ -125,6 +149,8 @@ def _unpacked(
     scope: Scope, container: ast.expr, key: str, values: Sequence[Value], default: Literal | None = None
 ) -> ast.expr:
     """One entry of ``**container``; ``default`` where some runs left it out."""
+    if key in scope.spread and isinstance(container, ast.Name) and container.id == scope.varkw:
+        return ast.Name(key, ast.Load())
     if same(values) and not holds_tensor(values[0]) and not _is_setting(scope, container, key, values[0]):
         try:
             return of_value(scope, container, values[0])

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from ms_port.ir.program import CallFact, FunctionDef, LedgerEntry, Program
 from ms_port.ir.tree import nid
 from ms_port.ir.values import Literal, TensorValue, Value
+from ms_port.passes.lowering.scope import Scope
 
 _OWN_CALLS = {
     "torch.nn.LayerNorm": "layer_norm",
@@ -116,6 +117,15 @@ def layer_base(program: Program, cls: str) -> str | None:
         if (found := layer_base(program, base)) is not None:
             return found
     return None
+
+
+def starts_layer(scope: Scope, node: ast.AST) -> bool:
+    """Whether the node is the ``super().__init__(...)`` of a class that derives from a torch layer."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr="__init__")):
+            base = layer_base(scope.work.program, scope.function.owner or "")
+            return base is not None and scope.work.opmap.row(base) is not None
+    return False
 
 
 def _torch_base(program: Program, cls: str) -> str | None:

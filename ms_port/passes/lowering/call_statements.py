@@ -15,6 +15,7 @@ from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.grad_modes import sets_grad_mode
 from ms_port.passes.lowering.host_writes import host_write
 from ms_port.passes.lowering.instead import changed_container
+from ms_port.passes.lowering.kept_settings import layer_settings
 from ms_port.passes.lowering.scope import Scope, Untranslatable
 from ms_port.passes.lowering.ties import left_out, tie_statements
 
@@ -52,7 +53,7 @@ def expression(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
             raise Untranslatable(statement, f"`{ast.unparse(statement)}` changes a container")
         scope.drop(statement, "has no effect in the port")
         return []
-    return [as_assignment(lowered)]
+    return [as_assignment(lowered), *layer_settings(scope, statement, lowered)]
 
 
 def _filled_container(scope: Scope, source: ast.expr, lowered: ast.expr) -> list[ast.stmt] | None:

@@ -19,7 +19,7 @@ from ms_port.ir.values import (
 )
 from ms_port.opmap import Argument, Call, NoLowering
 from ms_port.passes.lowering.arguments import ABSENT, torch_arguments, user_arguments
-from ms_port.passes.lowering.base_layers import is_batch_norm_of_base
+from ms_port.passes.lowering.base_layers import is_batch_norm_of_base, starts_layer
 from ms_port.passes.lowering.builtin_calls import lower_builtin
 from ms_port.passes.lowering.chosen_functions import chosen_function
 from ms_port.passes.lowering.config_objects import copied, make_config, replaced_config
@@ -28,6 +28,7 @@ from ms_port.passes.lowering.constructing import accept, construct, construct_ce
 from ms_port.passes.lowering.empty import lower_empty
 from ms_port.passes.lowering.expanding import expand_call
 from ms_port.passes.lowering.expressions import lower
+from ms_port.passes.lowering.held import held_module
 from ms_port.passes.lowering.module_calls import call_any, call_module
 from ms_port.passes.lowering.module_methods import lower_module_method
 from ms_port.passes.lowering.names import of_value
@@ -46,6 +47,8 @@ def lower_call(scope: Scope, node: ast.Call) -> ast.expr:
     try:
         return _by_callee(scope, node, facts)
     except Untranslatable as error:
+        if starts_layer(scope, node):
+            raise
         tensors = any(holds_tensor(f.result) for f in facts)
         constant = scope.constant(node)
         if constant is not None and not tensors:
@@ -55,6 +58,8 @@ def lower_call(scope: Scope, node: ast.Call) -> ast.expr:
             from ms_port.passes.lowering.flat import flat_call
 
             return flat_call(scope, node, facts, error)
+        if (made := _held_result(scope, facts)) is not None:
+            return made
         if (
             not tensors
             and same([f.result for f in facts])
@@ -62,6 +67,15 @@ def lower_call(scope: Scope, node: ast.Call) -> ast.expr:
         ):
             return of_value(scope, node, facts[0].result)
         raise
+
+
+def _held_result(scope: Scope, facts: Sequence[CallFact]) -> ast.expr | None:
+    """The layer that a function without source gave, made anew from what it holds."""
+    paths = [f.result.path for f in facts if f.opaque and isinstance(f.result, ModuleValue)]
+    if not scope.host or len(paths) != len(facts) or None in paths:
+        return None
+    made = {ast.dump(one): one for path in paths if path is not None for one in [held_module(scope.work, path)]}
+    return next(iter(made.values())) if len(made) == 1 else None
 
 
 def _own_backward(scope: Scope, facts: Sequence[CallFact]) -> CellDef | None:
@@ -343,7 +357,9 @@ def _call_method(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast
         scope.work.need(key, node)
     if isinstance(node.func, ast.Attribute):
         base = lower(scope, node.func.value)
-        func: ast.expr = base if node.func.attr == "forward" else ast.Attribute(base, node.func.attr, ast.Load())
+        split = {scope.work.all_functions[k].name for k in keys if k is not None and k.endswith("#init")}
+        name = split.pop() if split else node.func.attr
+        func: ast.expr = base if name == "forward" else ast.Attribute(base, name, ast.Load())
     else:
         func = lower(scope, node.func)
     args, keywords = user_arguments(scope, node, facts)

@@ -152,8 +152,8 @@ def _word(key: str, value: Value) -> str:
     return re.sub(r"\W", "_", plain if isinstance(plain, str) else f"{key}_{plain}")
 
 
-def given_arguments(module: ModuleInstance, init: FunctionDef) -> dict[str, Value]:
-    """A module's constructor arguments that are not the defaults."""
+def given_arguments(work: Work, module: ModuleInstance, init: FunctionDef) -> dict[str, Value]:
+    """A module's constructor arguments that are not the defaults. Raises Untranslatable where one has no name."""
     args = init.node.args
     defaults = dict(zip([a.arg for a in args.args[len(args.args) - len(args.defaults) :]], args.defaults, strict=True))
     defaults |= {a.arg: d for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if d is not None}
@@ -169,7 +169,35 @@ def given_arguments(module: ModuleInstance, init: FunctionDef) -> dict[str, Valu
             same_value = init.facts.statics.get(nid(default)) == value or _literal_of(default) == value
         if name in names and not same_value:
             given[name] = value
+    return given | _starred_arguments(work, module, init)
+
+
+def _starred_arguments(work: Work, module: ModuleInstance, init: FunctionDef) -> dict[str, Value]:
+    """What came in by ``*args`` and ``**kwargs``, by the names that the port's constructor has for it."""
+    source, seen = init.node.args, dict(module.arguments)
+    made = work.lowered[init.key].node.args if init.key in work.lowered else source
+    positional = [a.arg for a in made.args[len(source.posonlyargs) + len(source.args) :]]
+    places = _items(seen.get(source.vararg.arg)) if source.vararg is not None else ()
+    if len(places) > len(positional):
+        raise Untranslatable(init.node, f"arguments of {init.owner} that only `*{source.vararg.arg}` takes")  # type: ignore[union-attr]
+    given: dict[str, Value] = dict(zip(positional, places, strict=False))
+    keywords = seen.get(source.kwarg.arg) if source.kwarg is not None else None
+    known = {a.arg for a in [*made.args, *made.kwonlyargs]}
+    match keywords:
+        case Literal(value=dict(entries)):
+            given |= {key: Literal(value) for key, value in entries.items() if key in known}
+        case DictValue(items=pairs):
+            given |= {str(key): value for key, value in pairs if key in known}
     return given
+
+
+def _items(value: Value | None) -> tuple[Value, ...]:
+    match value:
+        case Literal(value=tuple(items)):
+            return tuple(map(Literal, items))
+        case SequenceValue(items=items):
+            return items
+    return ()
 
 
 def _literal_of(node: ast.expr) -> Value | None:

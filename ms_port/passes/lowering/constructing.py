@@ -120,6 +120,7 @@ def construct_cell(scope: Scope, node: ast.Call, facts: Sequence[CallFact], name
     if any(f.opaque for f in facts):
         raise Untranslatable(node, f"the constructor of {name} can't be followed")
     keys = {f.entered for f in facts if f.entered is not None}
+    keys |= _given_constructor(scope, name) if not keys else set()
     work.cells.add(name)
     for key in sorted(keys):
         work.need(key, node)
@@ -130,6 +131,11 @@ def construct_cell(scope: Scope, node: ast.Call, facts: Sequence[CallFact], name
     call = ast.Call(func, args, keywords)
     call.callees = tuple(sorted(keys))  # type: ignore[attr-defined]
     return call
+
+
+def _given_constructor(scope: Scope, name: str) -> set[str]:
+    """The key of the constructor that the port gave to a class that has only torch's."""
+    return {m.key for m in _methods(scope, name) if m.name == "__init__"}
 
 
 def _construct_by_base(scope: Scope, node: ast.Call, facts: Sequence[CallFact], base: str, func: ast.expr) -> ast.expr:

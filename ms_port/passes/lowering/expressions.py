@@ -14,6 +14,7 @@ from ms_port.ir.tree import copy, keep_place, literal, names_read, nid
 from ms_port.ir.values import DType, ModuleValue, ObjectValue, TensorValue, Value, holds_tensor
 from ms_port.passes.decided import choices
 from ms_port.passes.lowering.attributes import lower_attribute, output_fields
+from ms_port.passes.lowering.base_layers import starts_layer
 from ms_port.passes.lowering.names import lower_name, of_value, registry
 from ms_port.passes.lowering.scope import Scope, Untranslatable, same, truth
 from ms_port.passes.lowering.stepped import stepped_axes, without_steps
@@ -36,7 +37,7 @@ def _lowered(scope: Scope, node: ast.expr) -> ast.expr:
             return handler(scope, node)
         return lower_children(scope, node)
     except Untranslatable as error:
-        if isinstance(node, _FOLDABLE):
+        if isinstance(node, _FOLDABLE) and not starts_layer(scope, node):
             constant = scope.constant(node)
             if constant is not None:
                 scope.flag_number(node, error.reason)

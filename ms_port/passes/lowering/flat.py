@@ -36,6 +36,8 @@ def flat_call(scope: Scope, node: ast.Call, facts: Sequence[CallFact], error: Un
     """A call of a function made of the torch calls that ran for it. Raises where that can't be done either."""
     if (single := _single_call(scope, node, facts)) is not None:
         return single
+    if (name := _sets_state(scope, facts)) is not None:
+        raise Untranslatable(node, f"{error.reason}; `self.{name}`, which the graph reads, is set inside")
     chosen = [f for f in facts if f.mode == "eval"] or list(facts)
     bodies = [_Flat(scope, node, fact) for fact in chosen]
     try:
@@ -89,6 +91,17 @@ class _Filled(ast.NodeTransformer):
         return copy(self._given[node.id]) if node.id in self._given else node
 
 
+def _sets_state(scope: Scope, facts: Sequence[CallFact]) -> str | None:
+    """An attribute of a cell that a method called here sets and that graph code reads: a flat function sets none."""
+    for key in sorted({f.entered for f in facts if f.entered}):
+        function = scope.work.all_functions.get(key)
+        for statement in function.body if function is not None else ():
+            for n in ast.walk(statement):
+                if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store) and n.attr in scope.work.graph_reads:
+                    return n.attr
+    return None
+
+
 def _short(node: ast.Call) -> str:
     func = node.func
     return func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else "call"
@@ -124,12 +137,15 @@ class _Flat:
         for name, value in self._fact.kwargs:
             if name in named:
                 self._offer(name, named[name], value, lower)
+        entries = [self._scope.work.program.ledger[i] for i in self._fact.torch_calls]
+        made = {tensor.key for entry in entries for _, tensor in _tensors(entry.result)} - self._outside.keys()
+        made |= {tensor.key for _, tensor in _tensors(self._fact.result)} - self._outside.keys()
         seen: dict[str, ast.Name] = {}
         for statement in self._scope.function.body:
             for n in ast.walk(statement):
                 if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and n.id in self._scope.locals:
                     for value in self._scope.values(n):
-                        if isinstance(value, TensorValue) and value.key not in self._outside:
+                        if isinstance(value, TensorValue) and value.key not in self._outside.keys() | made:
                             self._outside[value.key] = (n.id, seen.setdefault(n.id, ast.Name(n.id, ast.Load())))
 
     def _offer(self, name: str, node: ast.expr, value: Value, lower: object) -> None:

@@ -187,7 +187,7 @@ def _held_user_module(work: Work, module: ModuleInstance) -> ast.expr:
     if module.cls not in work.held and init is not None and module.arguments:
         try:
             work.need(init)
-            given = given_arguments(module, work.all_functions[init])
+            given = given_arguments(work, module, work.all_functions[init])
             keywords = [ast.keyword(k, argument_value(work, v)) for k, v in given.items()]
             call = ast.Call(ast.Name(cell.name, ast.Load()), [], keywords)
             call.callees = (init,)  # type: ignore[attr-defined]
@@ -199,11 +199,35 @@ def _held_user_module(work: Work, module: ModuleInstance) -> ast.expr:
             return _container_call(work, module, expression(_CONTAINERS[container]))
         work.held |= {module.cls, *(b for b in cell.bases if b in work.program.cells)}
         return _container_call(work, module, ast.Name(cell.name, ast.Load()))
+    if (made := _by_layer(work, module)) is not None:
+        return made
     work.held.add(module.cls)
     held = held_class(work, module.cls)
     index = held.paths.index(module.path)
     keywords = [ast.keyword(name, copy(values[index])) for name, values in held.parameters.items()]
     return ast.Call(ast.Name(cell.name, ast.Load()), [], keywords)
+
+
+def _by_layer(work: Work, module: ModuleInstance) -> ast.expr | None:
+    """``Conv(3, 4, 3, has_bias=True)`` of a class that has only the constructor of its torch layer."""
+    base = layer_base(work.program, module.cls)
+    row = work.opmap.row(base) if base is not None else None
+    if row is None or base is None or module.cls in work.held or _has_constructor(work.program, module.cls):
+        return None
+    prefix = f"{module.path}." if module.path else ""
+    made = _layer_init(
+        work, module, base, {r.torch: f"{prefix}{r.torch}" in work.program.parameters for r in row.weights}
+    )
+    assert isinstance(made, ast.Expr) and isinstance(made.value, ast.Call)
+    work.cells.add(module.cls)
+    return ast.Call(ast.Name(work.program.cells[module.cls].name, ast.Load()), made.value.args, made.value.keywords)
+
+
+def _has_constructor(program: Program, cls: str) -> bool:
+    cell = program.cells.get(cls)
+    return cell is not None and (
+        any(m.name == "__init__" for m in cell.methods) or any(_has_constructor(program, b) for b in cell.bases)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +336,8 @@ def _instance_body(work: Work, module: ModuleInstance) -> dict[str, ast.stmt]:
     row = work.opmap.row(base) if base is not None and base not in _CONTAINERS else None
     layer: dict[str, ast.stmt] = {}
     if row is not None and base is not None:
-        layer = {_SUPER: _layer_init(work, module, base, [p[len(prefix) :] for p in own])}
+        tensors = {rule.torch: rule.torch in {p[len(prefix) :] for p in own} for rule in row.weights}
+        layer = {_SUPER: _layer_init(work, module, base, tensors)}
         names = [n for n in names if n not in {rule.torch for rule in row.weights}]
     made = {name: _held(work, module.path, name) for name in dict.fromkeys(names)}
     return layer | {name: statement for name, statement in made.items() if statement is not None}
@@ -321,9 +346,13 @@ def _instance_body(work: Work, module: ModuleInstance) -> dict[str, ast.stmt]:
 _SUPER = "layer"
 
 
-def _layer_init(work: Work, module: ModuleInstance, base: str, tensors: Sequence[str]) -> ast.stmt:
-    """``super().__init__(16, eps=1e-3)``: the torch layer below, by what the instance holds. Raises Untranslatable."""
-    attributes = {k: v.value for k, v in module.attributes if isinstance(v, Literal)} | dict.fromkeys(tensors, True)
+def _layer_init(work: Work, module: ModuleInstance, base: str, tensors: dict[str, bool]) -> ast.stmt:
+    """``super().__init__(16, eps=1e-3)``: the torch layer below, by what the instance holds. Raises Untranslatable.
+
+    ``tensors`` says of each tensor of the layer whether the instance has it (``bias=False``).
+    """
+    attributes = {k: v.value for k, v in module.attributes if isinstance(v, Literal)}
+    attributes |= {name: True if there else None for name, there in tensors.items()}
     try:
         made = work.opmap.from_instance(base, attributes).expression
     except NoLowering as error:

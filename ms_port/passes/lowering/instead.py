@@ -6,6 +6,7 @@ import ast
 
 from ms_port.ir.tree import names_stored, nid
 from ms_port.ir.values import ModuleValue, ObjectValue, holds_tensor
+from ms_port.passes.lowering.base_layers import starts_layer
 from ms_port.passes.lowering.container_statements import changes_tensors
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.held import held_statements
@@ -36,6 +37,8 @@ def instead(scope: Scope, statement: ast.stmt, error: Untranslatable) -> list[as
 def _instead_in_constructor(scope: Scope, statement: ast.stmt, error: Untranslatable) -> list[ast.stmt]:
     if any(isinstance(n, ast.Return) for n in ast.walk(statement)):
         raise error  # what a helper returns must not be lost
+    if isinstance(statement, ast.Expr) and starts_layer(scope, statement.value):
+        raise error  # what the layer below is must not be lost
     added = {name for n in ast.walk(statement) for name in scope.facts.effects.get(nid(n), ())}
     made = held_statements(scope, statement, added, error)
     if made is None:

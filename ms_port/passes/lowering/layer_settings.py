@@ -11,20 +11,20 @@ from ms_port.ir.values import FunctionValue, Literal, Value
 from ms_port.passes.lowering.base_layers import layer_base
 from ms_port.passes.lowering.scope import Scope, Work
 
-_CONVOLUTIONS = ("torch.nn.Conv1d", "torch.nn.Conv2d", "torch.nn.Conv3d")
-_SETTINGS = frozenset("kernel_size stride padding dilation".split())
+CONVOLUTIONS = ("torch.nn.Conv1d", "torch.nn.Conv2d", "torch.nn.Conv3d")
+SETTINGS = frozenset("kernel_size stride padding dilation".split())
 
 
 def layer_setting(scope: Scope, node: ast.Attribute, owners: Sequence[str], base: ast.expr) -> ast.expr | None:
     """``conv.stride`` as torch's tuple, ``base`` being the convolution; None for what is kept alike."""
-    layers = {owner if owner in _CONVOLUTIONS else layer_base(scope.work.program, owner) for owner in owners}
+    layers = {owner if owner in CONVOLUTIONS else layer_base(scope.work.program, owner) for owner in owners}
     layer = layers.pop() if len(layers) == 1 else None
-    if layer not in _CONVOLUTIONS or isinstance(node.ctx, ast.Store):
+    if layer not in CONVOLUTIONS or isinstance(node.ctx, ast.Store):
         return None
     held: ast.expr = ast.Attribute(base, node.attr, ast.Load())
     if layer == "torch.nn.Conv1d" and node.attr == "weight" and not scope.host:
         return ast.Call(ast.Attribute(held, "squeeze", ast.Load()), [literal(2)], [])
-    if node.attr not in _SETTINGS:
+    if node.attr not in SETTINGS:
         return None
     if any(isinstance(v, Literal) and isinstance(v.value, str) for v in scope.values(node)):
         return None

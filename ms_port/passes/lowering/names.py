@@ -65,7 +65,7 @@ def lower_name(scope: Scope, node: ast.Name) -> ast.expr:
         return of_value(scope, node, scope.baked[node.id])
     if node.id == scope.varkw:
         raise Untranslatable(node, f"`{node.id}` as a dict: the port has its entries as parameters")
-    if node.id in scope.locals or node.id in scope.expanded:
+    if node.id in scope.locals or node.id in scope.expanded or node.id in scope.spread:
         if (foreign := next((v for v in values if is_foreign(scope, v)), None)) is not None:
             raise Untranslatable(node, f"`{node.id}` holds {foreign}, which the port does not have")
         return copy(node)

@@ -174,6 +174,8 @@ class Scope:
         self.poisoned: dict[str, str] = {}
         self.expanded: dict[str, ast.expr] = {}
         """Keywords of ``**kwargs`` that became parameters, with their defaults."""
+        self.spread: dict[str, ast.expr | None] = {}
+        """Parameters that stand for ``*args`` (and for entries of ``**kwargs``), with their defaults."""
         arguments = function.node.args
         self.parameters = [a.arg for a in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]]
         self.varargs = arguments.vararg.arg if arguments.vararg else None

@@ -32,13 +32,13 @@ def lower_arguments(scope: Scope) -> ast.arguments:
     old = scope.function.node.args
     new = ast.arguments(
         posonlyargs=[],
-        args=[_argument(scope, a) for a in [*old.posonlyargs, *old.args]],
-        vararg=_argument(scope, old.vararg) if old.vararg else None,
+        args=[_argument(scope, a) for a in [*old.posonlyargs, *old.args]] + [ast.arg(name) for name in scope.spread],
+        vararg=_argument(scope, old.vararg) if old.vararg and not scope.spread else None,
         kwonlyargs=[_argument(scope, a) for a in old.kwonlyargs] + [ast.arg(name) for name in scope.expanded],
         kw_defaults=[None if d is None else _default(scope, d) for d in old.kw_defaults]
         + list(scope.expanded.values()),
         kwarg=None,
-        defaults=[_default(scope, d) for d in old.defaults],
+        defaults=[_default(scope, d) for d in old.defaults] + [d for d in scope.spread.values() if d is not None],
     )
     return new
 
