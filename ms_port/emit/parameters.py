@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -74,7 +75,22 @@ def _mapped(program: Program, opmap: OpMap, path: str, variants: dict[str, Row])
         return port_path, "same"
     if rule.mindspore is None:
         return None, "drop"
-    return f"{port_owner}.{rule.mindspore}" if owner else rule.mindspore, rule.rule
+    return f"{port_owner}.{rule.mindspore}" if owner else _name_of_root(opmap, row, module, rule.mindspore), rule.rule
+
+
+_ROOT_NAMES = {"moving_mean": "mean", "moving_variance": "variance"}
+"""What MindSpore calls these tensors of a batch norm that is no child of another cell."""
+
+
+def _name_of_root(opmap: OpMap, row: Row, module: ModuleInstance, name: str) -> str:
+    """The name of a tensor of the root, where that is a layer: nobody has named it by its attribute yet."""
+    attributes = {k: v.value for k, v in module.attributes if isinstance(v, Literal)}
+    try:
+        made = opmap.from_instance(row.api, attributes).expression
+    except NoLowering:
+        return name
+    plain = isinstance(made, ast.Call) and ast.unparse(made.func) in ("nn.BatchNorm1d", "nn.BatchNorm2d")
+    return _ROOT_NAMES.get(name, name) if plain else name
 
 
 def _instance_row(opmap: OpMap, row: Row, module: ModuleInstance) -> Row:

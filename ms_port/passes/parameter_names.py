@@ -55,6 +55,8 @@ def _fills(node: ast.AST) -> bool:
     match node:
         case ast.Call(func=ast.Attribute(value=ast.Attribute() as held, attr=name)) if name in _FILLS:
             return _of_self(held)
+        case ast.Assign(targets=[ast.Subscript(slice=ast.Tuple() | ast.Slice())]):
+            return False  # a part of a tensor
         case ast.Assign(targets=[ast.Subscript(value=ast.Attribute() as held)], value=ast.Call()):
             return _of_self(held)
         case ast.Assign(targets=[ast.Attribute(value=ast.Attribute() as held)], value=ast.Call()):

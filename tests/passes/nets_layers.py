@@ -206,6 +206,21 @@ class Positions(nn.Module):
         return self.lin(x) + self.pe[:, : x.size(1)].to(x.dtype)
 
 
+class Table(nn.Module):
+    """A plain tensor of the constructor's, written in parts; a parameter made in forward is cut off from its source."""
+
+    def __init__(self, d=4, n=3):
+        super().__init__()
+        self.pe = torch.tensor([[pos / 10000.0 ** (i // 2 * 2.0 / d) for i in range(d)] for pos in range(n)])
+        self.pe[:, 0::2] = torch.sin(self.pe[:, 0::2])
+        self.pe[:, 1::2] = torch.cos(self.pe[:, 1::2])
+        self.lin = nn.Linear(d, d)
+
+    def forward(self, x):
+        y = self.lin(x)
+        return y * nn.Parameter(y) + nn.Parameter(self.pe, requires_grad=False)
+
+
 class TypedTensors(nn.Module):
     """``torch.Tensor`` and its kind with sizes and with data, filled afterwards."""
 
@@ -227,5 +242,7 @@ CASES = {
     "layers of their own, 2d": (Own2d, (image(2, 3, 9, 9),)),
     "norms of their own": (OwnNorms, (image(2, 3, 5, 5),)),
     "filled while built and in forward": (lambda: Positions(4), (image(2, 6, 4),)),
+    "norm alone": (lambda: Norm(4), (image(2, 4, 3, 3),)),
+    "table": (Table, (image(2, 3, 4),)),
     "typed tensors": (TypedTensors, (image(4, 5), torch.tensor([0, 1, 4, 2]))),
 }

@@ -13,7 +13,7 @@ from ms_port.opmap import OpMap
 from ms_port.passes.lowering.base_layers import is_base_forward
 from ms_port.passes.lowering.configs import argument_value, given_arguments
 from ms_port.passes.lowering.functions import lower_function, unsupported_function
-from ms_port.passes.lowering.held import container_base, held_init, held_module
+from ms_port.passes.lowering.held import by_layer, container_base, held_init, held_module
 from ms_port.passes.lowering.layer_constructors import give_constructors
 from ms_port.passes.lowering.library_layers import without_library_layers
 from ms_port.passes.lowering.scope import Untranslatable, Work
@@ -73,8 +73,9 @@ def _lower_factory(work: Work) -> FunctionDef:
     except Untranslatable as error:
         if (init := _method(program, program.root, "__init__")) is not None:
             _note_held(work, init, error)
-        work.held.add(program.root)
-        body = held_module(work, "")
+        if (made := by_layer(work, program.modules[""])) is None:
+            work.held.add(program.root)
+        body = made or held_module(work, "")
     cell = program.root_cell
     returns = ast.Name(cell.name, ast.Load()) if cell is not None else expression("nn.Cell")
     node = ast.FunctionDef("build_model", ast.arguments([], [], None, [], [], None, []), [], [], returns, lineno=0)

@@ -14,7 +14,7 @@ from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.grad_modes import detached
 from ms_port.passes.lowering.host_writes import data_assignment
 from ms_port.passes.lowering.keyword_display import keyword_display
-from ms_port.passes.lowering.scope import Scope, Untranslatable
+from ms_port.passes.lowering.scope import Scope, Untranslatable, dtype_expression
 
 
 def assign(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
@@ -56,10 +56,23 @@ def assign(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
         for name in names_stored(target):
             scope.poisoned.pop(name, None)
     targets = [lower(scope, t) for t in statement.targets]
+    value = _as_item(scope, statement, value)
     if not scope.host and len(targets) == 1 and ast.unparse(targets[0]) == ast.unparse(value):
         scope.drop(statement, "binds the names to what they hold")  # `k, v = cache.update(k, v)`, `x = x.to(device)`
         return []
     return [ast.Assign(targets, value)]
+
+
+def _as_item(scope: Scope, statement: ast.Assign, value: ast.expr) -> ast.expr:
+    """``self.pe[:, 0::2] = np.sin(...)`` in a constructor: a Tensor takes no array."""
+    target = statement.targets[0]
+    if not scope.host or not isinstance(target, ast.Subscript) or not is_self_attribute(target.value):
+        return value
+    held, given = scope.values(target.value), scope.values(statement.value)
+    if not held or not given or not all(isinstance(v, TensorValue) for v in (*held, *given)):
+        return value
+    assert isinstance(held[0], TensorValue)
+    return ast.Call(ast.Name("Tensor", ast.Load()), [value, dtype_expression(held[0].dtype)], [])
 
 
 def annotated(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:

@@ -440,6 +440,8 @@ def _library_row(scope: Scope, node: ast.Call, facts: Sequence[CallFact], api: s
 def _call_class(scope: Scope, node: ast.Call, facts: Sequence[CallFact], callee: ClassValue) -> ast.expr:
     """A class that is no module: an output object becomes a tuple; builtins stay."""
     result = facts[0].result
+    if callee.name in ("torch.nn.Parameter", "torch.nn.Buffer") and not scope.host and node.args:
+        return ast.Call(expression("ops.stop_gradient"), [lower(scope, node.args[0])], [])  # a leaf of its own
     if callee.name in ("torch.nn.Parameter", "torch.nn.Buffer"):
         from ms_port.passes.lowering.tensors import lower_parameter
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from ms_port.ir.program import CallFact, FunctionDef, ModuleInstance, Stub
 from ms_port.ir.tree import literal
-from ms_port.ir.values import ClassValue, FunctionValue, ModuleValue, PartialValue, TensorValue, Value
+from ms_port.ir.values import ClassValue, FunctionValue, Literal, ModuleValue, PartialValue, TensorValue, Value
 from ms_port.opmap import Argument, Call, Lowering, NoLowering
 from ms_port.passes.lowering.arguments import torch_arguments, user_arguments, without_stars
 from ms_port.passes.lowering.base_layers import layer_base
@@ -51,6 +51,8 @@ def _construct_one(
     args, keywords = torch_arguments(scope, node, facts, name)
     args, keywords = tuple(map(_as_tensor, args)), tuple((k, _as_tensor(a)) for k, a in keywords)
     call = Call(name, args, keywords)
+    if not variable and not scope.strict and any(map(_has_no_size, facts)):
+        return stub_cell(scope, node, call, "a size is 0, which no layer of MindSpore takes")
     try:
         if not variable:
             lowering = opmap.lower(call)
@@ -70,6 +72,15 @@ def _construct_one(
             raise Untranslatable(node, str(error)) from error
         return stub_cell(scope, node, call, str(error))
     return accept(scope, node, lowering, name)
+
+
+_SIZED = {"torch.nn.Linear", "torch.nn.Conv1d", "torch.nn.Conv2d", "torch.nn.Conv3d"}
+
+
+def _has_no_size(fact: CallFact) -> bool:
+    """``nn.Linear(4, 4 // 16)``: torch makes a layer without weights."""
+    named = [v for k, v in fact.kwargs if k in ("in_features", "out_features", "in_channels", "out_channels")]
+    return getattr(fact.callee, "name", "") in _SIZED and Literal(0) in (*fact.args[:2], *named)
 
 
 def _as_tensor(argument: Argument) -> Argument:

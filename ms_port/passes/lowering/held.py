@@ -199,7 +199,7 @@ def _held_user_module(work: Work, module: ModuleInstance) -> ast.expr:
             return _container_call(work, module, expression(_CONTAINERS[container]))
         work.held |= {module.cls, *(b for b in cell.bases if b in work.program.cells)}
         return _container_call(work, module, ast.Name(cell.name, ast.Load()))
-    if (made := _by_layer(work, module)) is not None:
+    if (made := by_layer(work, module)) is not None:
         return made
     work.held.add(module.cls)
     held = held_class(work, module.cls)
@@ -208,7 +208,7 @@ def _held_user_module(work: Work, module: ModuleInstance) -> ast.expr:
     return ast.Call(ast.Name(cell.name, ast.Load()), [], keywords)
 
 
-def _by_layer(work: Work, module: ModuleInstance) -> ast.expr | None:
+def by_layer(work: Work, module: ModuleInstance) -> ast.expr | None:
     """``Conv(3, 4, 3, has_bias=True)`` of a class that has only the constructor of its torch layer."""
     base = layer_base(work.program, module.cls)
     row = work.opmap.row(base) if base is not None else None
