@@ -20,6 +20,7 @@ from ms_port.passes.local_state import local_state
 from ms_port.passes.loop_names import bind_before_loops
 from ms_port.passes.lowering import lower_program
 from ms_port.passes.name import unique_names
+from ms_port.passes.overlaps import flag_overlaps
 from ms_port.passes.own_backward import own_backwards
 from ms_port.passes.parameter_names import name_parameters_again
 from ms_port.passes.prune import prune
@@ -74,6 +75,7 @@ _PASSES: tuple[tuple[str, Callable[[Program, _Given], Program]], ...] = (
     ("prune", lambda program, given: prune(program)),
     ("own backward", lambda program, given: own_backwards(program)),
     ("local state", lambda program, given: local_state(program)),
+    ("overlaps", lambda program, given: flag_overlaps(program)),
     ("functionalize", lambda program, given: functionalize(program)),
     ("lower", lambda program, given: lower_program(program, given.opmap, given.freeze)),
     ("ledger", lambda program, given: check_ledger(program)),

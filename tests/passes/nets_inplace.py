@@ -139,7 +139,23 @@ CASES = {
     "element and name": (ElementAndName, (image(3, 4),)),
     "late taps": (LateTaps, (image(2, 3, 6, 6),)),
 }
+
+
+class Shifted(nn.Module):
+    """A part is copied into one that overlaps with it: torch reads what it has just written."""
+
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(6, 6)
+
+    def forward(self, x):
+        y = self.lin(x)
+        y[:, :, 1:] = y[:, :, :-1]
+        return y
+
+
 FLAGGED = {
+    "shifted": (Shifted, (image(2, 3, 6, 6),)),
     "early taps": (EarlyTaps, (image(2, 3, 6, 6),)),
     "block writes": (BlockWrites, (image(2, 3, 6, 6),)),
 }
