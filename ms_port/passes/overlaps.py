@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -50,6 +51,7 @@ def _share(write: LedgerEntry, read: LedgerEntry) -> bool:
     one, other = write.args[1], read.args[1]
     if not isinstance(one, Literal) or not isinstance(other, Literal):
         return False
-    written, taken = places[one.value], places[other.value]
+    indices: tuple[Any, Any] = (one.value, other.value)
+    written, taken = places[indices[0]], places[indices[1]]
     same = written.shape == taken.shape and bool((written == taken).all())
     return not same and bool(np.intersect1d(written, taken).size)
