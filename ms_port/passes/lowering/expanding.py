@@ -74,13 +74,24 @@ def _by_source(value: Value, made: ast.expr, keys: dict[str, int]) -> Value:
     """The value with one identity for each source text: two names may hold one tensor in the first run alone."""
     match value:
         case TensorValue():
-            return replace(value, key=keys.setdefault(ast.unparse(made), len(keys) + 1))
+            # what is computed twice may differ, by its draws
+            text = f"{ast.unparse(made)} {'' if _is_place(made) else len(keys)}"
+            return replace(value, key=keys.setdefault(text, len(keys) + 1))
         case SequenceValue(kind=kind, items=items):
             return SequenceValue(kind, tuple(_by_source(v, _item(made, i), keys) for i, v in enumerate(items)))
         case DictValue(items=pairs):
             parts = ((k, ast.Subscript(made, literal(k), ast.Load()), v) for k, v in pairs)
             return DictValue(tuple((k, _by_source(v, part, keys)) for k, part, v in parts))
     return value
+
+
+def _is_place(node: ast.expr) -> bool:
+    """``x``, ``self.w``, ``pair[0]``: reading it again gives the same tensor."""
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Constant):
+            return False
+        node = node.value
+    return isinstance(node, ast.Name)
 
 
 def _expanded(scope: Scope, node: ast.Call, api: str, run: _Run) -> _Body:

@@ -75,10 +75,23 @@ def _single_call(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast
     except Untranslatable:
         return None
     match bodies[0].body():
-        case [ast.Assign(value=made), ast.Return(value=ast.Name(id="t0"))]:
+        case [ast.Assign(value=made), ast.Return(value=ast.Name(id="t0"))] if _reads_once(made, bodies[0].inputs):
             scope.work.claimed |= {index for f in facts for index in f.torch_calls}
             return cast(ast.expr, _Filled(bodies[0].inputs).visit(copy(made)))
     return None
+
+
+def _reads_once(made: ast.expr, inputs: Mapping[str, ast.expr]) -> bool:
+    """Whether no argument that is more than a name would be computed twice, with its draws and statistics."""
+    names = [n.id for n in ast.walk(made) if isinstance(n, ast.Name)]
+    return all(names.count(name) < 2 or _is_place(given) for name, given in inputs.items())
+
+
+def _is_place(node: ast.expr) -> bool:
+    """``x``, ``self.scale``: reading it again gives the same tensor."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name)
 
 
 class _Filled(ast.NodeTransformer):

@@ -57,10 +57,9 @@ def host_write(scope: Scope, statement: ast.Expr) -> list[ast.stmt] | None:
         args, keywords = tuple(map(_as_tensor, args)), tuple((k, _as_tensor(a)) for k, a in keywords)
     if api == "torch.Tensor.copy_" and _same_shape(scope.values(target), args[0].values):
         copied = args[0].expression
-        stored = (
-            ast.Assign([ast.Name(plain.id, ast.Store())], copied) if isinstance(plain, ast.Name) and is_local else None
-        )
-        return [*before, stored or set_data(base, copied)]
+        if is_local:
+            return [*before, ast.Assign([ast.Subscript(base, ast.Constant(...), ast.Store())], copied)]
+        return [*before, set_data(base, copied)]
     functional = Call(api[:-1], args, keywords, Argument(base, scope.values(target)))
     try:
         lowering = scope.work.opmap.host(functional) if is_local else scope.work.opmap.lower(functional)
