@@ -199,7 +199,8 @@ class Positions(nn.Module):
         div_term = torch.exp(torch.arange(0, self.d_model, 2, dtype=torch.float32) * -(math.log(1e4) / self.d_model))
         pe[:, 0::2] = torch.sin(position * div_term)
         pe[:, 1::2] = torch.cos(position * div_term)
-        self.pe = pe.unsqueeze(0)
+        pe = pe.unsqueeze(0)
+        self.pe = pe
 
     def forward(self, x):
         self.extend_pe(x)
@@ -215,9 +216,11 @@ class Table(nn.Module):
         self.pe[:, 0::2] = torch.sin(self.pe[:, 0::2])
         self.pe[:, 1::2] = torch.cos(self.pe[:, 1::2])
         self.lin = nn.Linear(d, d)
+        scale = nn.Parameter(torch.ones(d))
+        self.scale = scale
 
     def forward(self, x):
-        y = self.lin(x)
+        y = self.lin(x) * self.scale
         return y * nn.Parameter(y) + nn.Parameter(self.pe, requires_grad=False)
 
 

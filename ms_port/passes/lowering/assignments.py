@@ -12,7 +12,7 @@ from ms_port.passes.lowering.base_layers import layer_base
 from ms_port.passes.lowering.chosen_functions import is_table
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.grad_modes import detached
-from ms_port.passes.lowering.host_writes import data_assignment
+from ms_port.passes.lowering.host_writes import data_assignment, is_made_here
 from ms_port.passes.lowering.keyword_display import keyword_display
 from ms_port.passes.lowering.scope import Scope, Untranslatable, dtype_expression
 
@@ -150,9 +150,17 @@ def _stored_value(scope: Scope, statement: ast.Assign) -> ast.expr:
     if plain and values and all(isinstance(v, TensorValue) for v in values):
         from ms_port.passes.lowering.tensors import host_tensor, is_parameter_call
 
-        if not is_parameter_call(scope, statement.value) and isinstance(statement.value, ast.Call | ast.BinOp):
+        if not is_parameter_call(scope, statement.value) and (
+            isinstance(statement.value, ast.Call | ast.BinOp) or _is_computed_here(scope, statement.value)
+        ):
             return host_tensor(scope, statement.value, values)
     return lower(scope, statement.value)
+
+
+def _is_computed_here(scope: Scope, node: ast.expr) -> bool:
+    """A local that the function only ever binds to what it computes, no parameter: an array in the port."""
+    own = any(getattr(v, "parameter", None) is not None for v in scope.values(node))
+    return isinstance(node, ast.Name) and not own and node.id not in scope.parameters and is_made_here(scope, node.id)
 
 
 def _set_attribute_in_graph(scope: Scope, statement: ast.Assign) -> list[ast.stmt]:

@@ -52,7 +52,7 @@ def host_write(scope: Scope, statement: ast.Expr) -> list[ast.stmt] | None:
         return None
     args, keywords = torch_arguments(scope, call, facts, api)
     base = lower(scope, plain)
-    is_local = isinstance(plain, ast.Name) and _is_made_here(scope, plain.id)
+    is_local = isinstance(plain, ast.Name) and is_made_here(scope, plain.id)
     if not is_local:
         args, keywords = tuple(map(_as_tensor, args)), tuple((k, _as_tensor(a)) for k, a in keywords)
     if api == "torch.Tensor.copy_" and _same_shape(scope.values(target), args[0].values):
@@ -78,7 +78,7 @@ def data_assignment(scope: Scope, statement: ast.Assign) -> list[ast.stmt] | Non
             if not all(isinstance(v, TensorValue) for v in scope.values(holder)):
                 return None
             value = Argument(lower(scope, statement.value), scope.values(statement.value))
-            if isinstance(holder, ast.Name) and _is_made_here(scope, holder.id):
+            if isinstance(holder, ast.Name) and is_made_here(scope, holder.id):
                 return [ast.Assign([ast.Name(holder.id, ast.Store())], value.expression)]
             return [set_data(lower(scope, holder), _as_tensor(value).expression)]
     return None
@@ -108,7 +108,7 @@ def _fill(scope: Scope, name: str, call: ast.Call) -> list[ast.stmt] | None:
     """An initializer for a local tensor: for one that becomes a Parameter it is said there."""
     if filled_local(scope, name) is not None:
         return []
-    if not _is_made_here(scope, name):
+    if not is_made_here(scope, name):
         return None
     return [ast.Assign([ast.Name(name, ast.Store())], array_of(initializer_of(scope, call), name))]
 
@@ -154,7 +154,7 @@ def _into_part(scope: Scope, call: ast.Call, api: str, target: ast.Subscript) ->
     return ast.Assign([place], value)
 
 
-def _is_made_here(scope: Scope, name: str) -> bool:
+def is_made_here(scope: Scope, name: str) -> bool:
     """Whether a local is a tensor that this function computes itself, and no parameter by another name."""
     stores = [
         node.value
