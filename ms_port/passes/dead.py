@@ -109,6 +109,7 @@ class _Cleaning:
         self._everything = names_read(list(body))
         self._late = _read_by_inner_functions(body)
         self._write_only = _write_only(body, self._can_go)
+        self._numbers = _numbers(body)
         self.changed = False
 
     def block(self, statements: Sequence[ast.stmt], live: set[str]) -> tuple[list[ast.stmt], set[str]]:
@@ -130,9 +131,12 @@ class _Cleaning:
             case ast.For() | ast.While():
                 statement.body, _ = self.block(statement.body, live | read)
                 statement.orelse, _ = self.block(statement.orelse, live)
-                if not statement.body:
-                    self.changed = True
-                    return [], live
+                if all(isinstance(s, ast.Pass) for s in [*statement.body, *statement.orelse]):
+                    bound = names_stored(statement.target) if isinstance(statement, ast.For) else set()
+                    if not bound & (live | self._late):
+                        self.changed = True
+                        return [], live
+                statement.body = statement.body or [ast.Pass()]
                 return [statement], live | read
             case ast.Return() | ast.Raise():
                 return [statement], read
@@ -182,6 +186,9 @@ class _Cleaning:
                 return len(targets) == 1  # `x = x`
         elif isinstance(statement, ast.AnnAssign | ast.AugAssign):
             targets = [statement.target]
+            never_ran = getattr(statement, "never_ran", False)
+            if self._host and isinstance(statement, ast.AugAssign) and not self._is_count(statement) and not never_ran:
+                return False  # `dims += [4]` changes the list, which may have another name
         else:
             return False
         value = statement.value
@@ -193,6 +200,11 @@ class _Cleaning:
             return False
         parts = [part for target in targets for part in (target.elts if isinstance(target, ast.Tuple) else [target])]
         return all(self._is_unread(part, live) for part in parts)
+
+    def _is_count(self, statement: ast.AugAssign) -> bool:
+        """Whether ``x += value`` binds a name and changes nothing else; an attribute that nothing reads counts too."""
+        target = statement.target
+        return not isinstance(target, ast.Name) or target.id in self._numbers or _is_number(statement.value)
 
     def _is_unread(self, target: ast.expr, live: set[str]) -> bool:
         match target:
@@ -256,6 +268,28 @@ def _read_by_inner_functions(body: Sequence[ast.stmt]) -> set[str]:
     }
 
 
+def _numbers(body: Sequence[ast.stmt]) -> set[str]:
+    """Locals that hold what can't be changed in place: each ``x = ...`` gives a literal."""
+    stores, plain = Counter[str](), Counter[str]()
+    for node in (n for s in body for n in ast.walk(s)):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_number(value):
+                plain[name] += 1
+            case ast.AugAssign(target=ast.Name(id=name)):
+                plain[name] += 1
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            stores[node.id] += 1
+    return {name for name, count in stores.items() if plain[name] == count}
+
+
+def _is_number(value: ast.expr) -> bool:
+    if isinstance(value, ast.UnaryOp):
+        return _is_number(value.operand)
+    if isinstance(value, ast.Call):
+        return isinstance(value.func, ast.Name) and value.func.id in ("len", "int", "float", "bool", "str")
+    return isinstance(value, ast.Constant | ast.JoinedStr)
+
+
 def _write_only(body: Sequence[ast.stmt], can_go: Callable[[ast.expr], bool]) -> set[str]:
     """Local lists and dicts that are made from plain values, filled with such, and never read."""
     fresh, stores, reads, writes = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
@@ -280,10 +314,10 @@ def _written(statement: ast.stmt) -> tuple[str, list[ast.expr]] | None:
     match statement:
         case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name), slice=key)], value=value):
             return name, [key, value]
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method), args=args)) if (
-            method in _FILLS
-        ):
-            return name, args
+        case ast.Expr(
+            value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method), args=args, keywords=keywords)
+        ) if method in _FILLS:
+            return name, [*args, *(k.value for k in keywords)]
     return None
 
 

@@ -116,11 +116,75 @@ class SetData(nn.Module):
         return self.norm(self.conv(self.sub_mean(x)))
 
 
+class LeftOvers(nn.Module):
+    """Statements that look dead: a loop whose target is read behind it, a list with two names, a write-only dict."""
+
+    def __init__(self, widths: Tuple[int, ...] = (3, 4, 5)) -> None:
+        super().__init__()
+        for wide in widths:
+            unused = wide * 2
+        self.out = nn.Linear(4, wide)
+        self.dims = [4]
+        dims = self.dims
+        dims += [wide]
+        self.more = nn.Linear(self.dims[0], self.dims[-1] + len(self.dims))
+        self.bn = nn.BatchNorm1d(4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        kept = {}
+        kept.update(a=self.bn(x))
+        for i in range(3):
+            y = x * i
+        for k in (2, 3):
+            pass
+        return self.out(x * i * k).sum() + self.more(x) * self.bn.running_mean.sum()
+
+
+class Backbone(nn.Module):
+    """Convolutions with norms, and a buffer of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer1 = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4))
+        self.layer2 = nn.Sequential(nn.Conv2d(4, 4, 1), nn.BatchNorm2d(4), nn.utils.spectral_norm(nn.Conv2d(4, 4, 1)))
+        self.register_buffer("scale", torch.full((4, 1, 1), 0.5))
+        self.register_buffer("weight", torch.full((4, 1, 1), 1.5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer2(self.layer1(x) * self.scale) * self.weight
+
+
+class Thawed(nn.Module):
+    """Frozen backbones of which a part, or all, is trained again: their buffers are never."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.backbone = Backbone()
+        self.backbone.requires_grad_(False)
+        self.backbone.layer2.requires_grad_(True)
+        self.other = Backbone()
+        for p in self.other.parameters():
+            p.requires_grad = False
+        for p in self.other.parameters():
+            p.requires_grad = True
+        self.third = Backbone()
+        self.third.requires_grad_(False)
+        for name, p in self.third.named_parameters():
+            if "layer2" in name:
+                p.requires_grad_(True)
+        self.head = nn.Conv2d(4, 2, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.backbone(x) + self.other(x) + self.third(x))
+
+
 x4 = torch.randn(3, 4, generator=torch.Generator().manual_seed(1))
 
 CASES: Dict[str, Tuple[Callable[[], nn.Module], Tuple[Tensor, ...]]] = {
     "filled lists": (FilledLists, (x4,)),
     "plain holders": (PlainHolders, (x4,)),
     "filled tensors": (FilledTensors, (x4,)),
+    "left overs": (LeftOvers, (x4,)),
+    "thawed": (Thawed, (torch.randn(2, 3, 5, 5, generator=torch.Generator().manual_seed(3)),)),
     "set data": (SetData, (torch.randn(2, 3, 5, 5, generator=torch.Generator().manual_seed(2)),)),
 }

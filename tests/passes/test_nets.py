@@ -71,7 +71,11 @@ def compare(ported, got, args):
     The limit is a small multiple of torch float32's own error and a few ulp of the tensor's scale.
     """
     names = {r.torch: r.mindspore for r in ported.emitted.parameters if r.rule == "same"}
+    trained = {names[k] for k, p in ported.model.named_parameters() if p.requires_grad and k in names}
+    same = set(names.values())
     for mode in ("eval", "train"):
+        grads = {k.removeprefix(f"{mode}.grad.") for k in got if k.startswith(f"{mode}.grad.")}
+        assert grads & same == trained, f"{mode}: trainable parameters"
         truth, single = (run(ported.model, args, mode, double) for double in (True, False))
         assert [k for k in got if k.startswith(mode) and "." not in k] == [f"{mode}{i}" for i in range(len(truth[0]))]
         for i, (want, near) in enumerate(zip(truth[0], single[0], strict=True)):
