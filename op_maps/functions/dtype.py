@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import mindspore as ms
-from mindspore import nn
+from mindspore import Parameter, nn
 
 
 def finfo_min(dtype: ms.Type) -> float:
@@ -50,8 +52,26 @@ def cast_parameters(cell: nn.Cell, dtype: ms.Type) -> nn.Cell:
     return cell
 
 
-def set_requires_grad(cell: nn.Cell, requires_grad: bool) -> nn.Cell:
-    """torch.nn.Module.requires_grad_: whether the parameters of a cell are trained."""
-    for parameter in cell.get_parameters():
+def named_parameters_of(cell: nn.Cell, buffers: tuple[str, ...] = ()) -> Iterator[tuple[str, Parameter]]:
+    """torch.nn.Module.named_parameters: running statistics and the named buffers (``name``, ``Class.name``) left out."""
+    statistics = ("moving_mean", "moving_variance", "running_mean", "running_var", "num_batches_tracked")
+    left_out = set()
+    for _, part in cell.cells_and_names():
+        kind = type(part).__name__
+        own = ("weight_u", "weight_v") if kind.startswith("SpectralNorm") else ()
+        for name, parameter in part.parameters_and_names(expand=False):
+            if name in (*statistics, *own, *buffers) or f"{kind}.{name}" in buffers:
+                left_out.add(id(parameter))
+    return ((name, p) for name, p in cell.parameters_and_names() if id(p) not in left_out)
+
+
+def parameters_of(cell: nn.Cell, buffers: tuple[str, ...] = ()) -> Iterator[Parameter]:
+    """torch.nn.Module.parameters: running statistics and the named buffers (``name``, ``Class.name``) left out."""
+    return (parameter for _, parameter in named_parameters_of(cell, buffers))
+
+
+def set_requires_grad(cell: nn.Cell, requires_grad: bool, buffers: tuple[str, ...] = ()) -> nn.Cell:
+    """torch.nn.Module.requires_grad_: whether the parameters of a cell are trained; buffers never are."""
+    for parameter in parameters_of(cell, buffers):
         parameter.requires_grad = requires_grad
     return cell

@@ -10,6 +10,7 @@ from ms_port.ir.tree import expression, literal
 from ms_port.ir.values import DType, FunctionValue, Literal, ModuleValue
 from ms_port.passes.lowering.arguments import without_stars
 from ms_port.passes.lowering.expressions import lower
+from ms_port.passes.lowering.module_parameters import lower_parameters, lower_requires_grad
 from ms_port.passes.lowering.scope import Scope, Untranslatable, dtype_expression, mark_functions
 
 _SAME = frozenset("apply append extend insert update pop clear".split())
@@ -17,8 +18,6 @@ _ITERATORS = {
     "modules": ("cells_and_names", True),
     "named_modules": ("cells_and_names", False),
     "children": ("cells", False),
-    "parameters": ("get_parameters", False),
-    "named_parameters": ("parameters_and_names", False),
     "named_children": ("name_cells().items", False),
 }
 _CASTS = frozenset("half double bfloat16 requires_grad_".split())
@@ -56,11 +55,9 @@ def lower_module_method(scope: Scope, node: ast.Call, facts: Sequence[CallFact],
             scope.work.op_functions.add("cast_parameters")
             return ast.Call(func, [lower(scope, node.func.value), dtype_expression(dtype)], [])
         case "requires_grad_" if scope.host:
-            func = mark_functions(ast.Name("set_requires_grad", ast.Load()), frozenset(["set_requires_grad"]))
-            scope.work.op_functions.add("set_requires_grad")
-            given = [k.value for k in node.keywords if k.arg == "requires_grad"] + node.args
-            wanted = lower(scope, given[0]) if given else literal(True)
-            return ast.Call(func, [lower(scope, node.func.value), wanted], [])
+            return lower_requires_grad(scope, node)
+        case "parameters" | "named_parameters" if scope.host:
+            return lower_parameters(scope, node, name)
         case _ if name in _CASTS:
             scope.flag(
                 node,
