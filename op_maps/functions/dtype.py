@@ -53,7 +53,7 @@ def cast_parameters(cell: nn.Cell, dtype: ms.Type) -> nn.Cell:
 
 
 def named_parameters_of(cell: nn.Cell, buffers: tuple[str, ...] = ()) -> Iterator[tuple[str, Parameter]]:
-    """torch.nn.Module.named_parameters: running statistics and the named buffers (``name``, ``Class.name``) left out."""
+    """torch.nn.Module.named_parameters: without running statistics and buffers (``name`` or ``Class.name``)."""
     statistics = ("moving_mean", "moving_variance", "running_mean", "running_var", "num_batches_tracked")
     left_out = set()
     for _, part in cell.cells_and_names():
@@ -66,7 +66,7 @@ def named_parameters_of(cell: nn.Cell, buffers: tuple[str, ...] = ()) -> Iterato
 
 
 def parameters_of(cell: nn.Cell, buffers: tuple[str, ...] = ()) -> Iterator[Parameter]:
-    """torch.nn.Module.parameters: running statistics and the named buffers (``name``, ``Class.name``) left out."""
+    """torch.nn.Module.parameters: without running statistics and buffers (``name`` or ``Class.name``)."""
     return (parameter for _, parameter in named_parameters_of(cell, buffers))
 
 

@@ -122,7 +122,7 @@ class LeftOvers(nn.Module):
     def __init__(self, widths: Tuple[int, ...] = (3, 4, 5)) -> None:
         super().__init__()
         for wide in widths:
-            unused = wide * 2
+            unused = wide * 2  # noqa: F841
         self.out = nn.Linear(4, wide)
         self.dims = [4]
         dims = self.dims
@@ -134,7 +134,7 @@ class LeftOvers(nn.Module):
         kept = {}
         kept.update(a=self.bn(x))
         for i in range(3):
-            y = x * i
+            y = x * i  # noqa: F841
         for k in (2, 3):
             pass
         return self.out(x * i * k).sum() + self.more(x) * self.bn.running_mean.sum()
