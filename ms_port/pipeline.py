@@ -15,6 +15,7 @@ from ms_port.passes.decided import settle
 from ms_port.passes.finish import finish
 from ms_port.passes.first_calls import flag_first_calls
 from ms_port.passes.functionalize import functionalize
+from ms_port.passes.ignored_inputs import note_ignored_inputs
 from ms_port.passes.ledger import check_ledger
 from ms_port.passes.local_state import local_state
 from ms_port.passes.loop_names import bind_before_loops
@@ -69,6 +70,7 @@ class _Given:
 
 
 _PASSES: tuple[tuple[str, Callable[[Program, _Given], Program]], ...] = (
+    ("ignored inputs", lambda program, given: note_ignored_inputs(program)),
     ("name", lambda program, given: unique_names(program)),
     ("walrus", lambda program, given: bind_before(program)),
     ("first calls", lambda program, given: flag_first_calls(program)),

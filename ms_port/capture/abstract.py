@@ -53,7 +53,10 @@ def api_name(func: Any) -> str | None:
         getattr(func, "__self__", None), torch.Tensor
     ):
         return f"torch.Tensor.{func.__name__}"
-    name = resolve_name(func)
+    try:
+        name = resolve_name(func)
+    except TypeError:  # a callable that can't be hashed (numpy's poly1d)
+        return None
     if isinstance(name, str):
         name = name.replace("torch._C._nn.", "torch.nn.functional.").replace("torch._VariableFunctions", "torch")
         return name.replace("torch.functional.", "torch.")
@@ -200,6 +203,7 @@ class Abstractor:
             return ir.FunctionValue(function_key(value))
         if isinstance(value, types.BuiltinFunctionType | types.MethodDescriptorType | types.WrapperDescriptorType):
             prefix = "builtins" if isinstance(owner, types.ModuleType | None) else type(owner).__name__
+            prefix = canonical_class(owner) if isinstance(owner, type) else prefix
             module_name = getattr(value, "__module__", None)
             return ir.FunctionValue(f"{module_name or prefix}.{value.__name__}")
         return None

@@ -12,6 +12,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from ms_port.capture.inputs import Inputs, map_tensors, tensors_in
+from ms_port.capture.recording import FunctionRecord
 from ms_port.capture.torch_mode import TorchTrace
 
 _CONTAINERS = (list, dict, set)
@@ -166,17 +167,32 @@ def run_forward(fakes: FakeModel, trace: TorchTrace) -> Any:
             errors.disabled = True
             output = fakes.model(*fakes.inputs.args, **fakes.inputs.kwargs)
             if fakes.model.training:
-                _run_own_backwards(fakes.model, output)
+                with trace.differentiating():
+                    _run_own_backwards(fakes, output)
             return output
         finally:
             errors.disabled = silent
             torch.backends.mha.set_fastpath_enabled(fast_path)
 
 
-def _run_own_backwards(model: nn.Module, output: Any) -> None:
+def unseen_backward(functions: Iterable[FunctionRecord]) -> bool:
+    """Whether a person's ``autograd.Function`` ran in training and its backward did not."""
+    ran = {id(record.function) for record in functions if any(a.mode == "train" for a in record.activations)}
+    pending = list(torch.autograd.Function.__subclasses__())
+    while pending:
+        cls = pending.pop()
+        pending += cls.__subclasses__()
+        forward, backward = (getattr(cls.__dict__.get(name), "__func__", None) for name in ("forward", "backward"))
+        if id(forward) in ran and id(backward) not in ran:
+            return True
+    return False
+
+
+def _run_own_backwards(fakes: FakeModel, output: Any) -> None:
     """Differentiate the output once if a user's ``autograd.Function`` stands behind it: its backward is recorded so."""
     outputs = [t for t in tensors_in(output) if t.requires_grad]
-    leaves = [p for p in model.parameters() if p.requires_grad]
+    inputs = tensors_in((fakes.inputs.args, fakes.inputs.kwargs))
+    leaves = [t for t in (*fakes.model.parameters(), *inputs) if t.requires_grad]
     if not leaves or not any(hasattr(node, "_forward_cls") for node in autograd_nodes(outputs)):
         return
     with torch._C.DisableTorchFunction():

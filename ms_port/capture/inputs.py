@@ -61,7 +61,11 @@ def bind(model: nn.Module, inputs: Inputs) -> dict[str, Any]:
     except (TypeError, ValueError):
         return {**{f"arg{index}": item for index, item in enumerate(inputs.args)}, **inputs.kwargs}
     try:
-        return dict(signature.bind(*inputs.args, **inputs.kwargs).arguments)
+        bound = dict(signature.bind(*inputs.args, **inputs.kwargs).arguments)
+        for name, parameter in signature.parameters.items():
+            if parameter.kind is inspect.Parameter.VAR_KEYWORD and name in bound:
+                bound |= bound.pop(name)  # the port has each entry as a parameter
+        return bound
     except TypeError as error:
         plain = inspect.unwrap(forward)
         code = getattr(plain, "__code__", None)

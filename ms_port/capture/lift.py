@@ -22,7 +22,7 @@ from ms_port.capture.layout import comment_behind, comments_above_line, comments
 from ms_port.capture.normed import normed_class
 from ms_port.capture.recording import Activation, CallRecord, FunctionRecord, Recording, TorchCall, ValueRead
 from ms_port.capture.statics import resolve_statics
-from ms_port.ir.flags import Flag
+from ms_port.ir.flags import FIXED_SIZE, Flag
 from ms_port.ir.program import (
     CallFact,
     CellDef,
@@ -93,6 +93,7 @@ class _Lift:
         """Code of methods that their class's constructor made its forward."""
         self._owners: dict[int, type | None] = {}
         used: dict[str, int] = defaultdict(int)
+        inner = _inner_classes(recording)
         for function in recording.functions:
             for name, activations in by_closure(function):
                 key = f"{_module_of(function)}:{name or function.qualname}"
@@ -101,7 +102,7 @@ class _Lift:
                 for variant in _by_time(_Variant(key, name or function.name, function, activations)):
                     self._variants.append(variant)
                     self._keys.update((id(activation), variant.key) for activation in variant.activations)
-            self._owners[function.index] = _owner(function)
+            self._owners[function.index] = _owner(function) or inner.get(function.index)
 
     def program(self, name: str) -> Program:
         recording, model = self._recording, self._recording.model
@@ -413,18 +414,21 @@ def _read_flags(read: ValueRead) -> Iterable[Flag]:
     if _is_tensors(read.value) and read.call.name not in ("torch.tensor", "torch.as_tensor", "torch.asarray"):
         if read.kind != "shape" and read.call.name == "torch.Tensor.__getitem__" and not _slices_by_tensor(read.call):
             return  # an index of one element
+        # positions (nonzero, where) stay a warning: what is indexed by them has no gradient everywhere
+        fixed = read.fixed and read.call.name.endswith(("__getitem__", "masked_select"))
         yield Flag(
             rule="MSP201",
-            severity="warning",
+            severity="info" if fixed else "warning",
             op=read.call.name,
-            message=f"the size of what {read.call.name} gives here depends on the values of tensors",
+            message=FIXED_SIZE if fixed
+            else f"the size of what {read.call.name} gives here depends on the values of tensors",
             source=place,
             advice="Give it a fixed size: a mask and `where`, padding, or a fixed number of elements.",
-        )
+        )  # fmt: skip
         return
     yield Flag(
         rule="MSP301",
-        severity="warning",
+        severity="info" if read.fixed else "warning",
         op=read.call.name,
         message=f"Python reads a tensor's value here ({read.call.name}); the port holds it: {_brief(read.value)}",
         source=place,
@@ -514,6 +518,26 @@ def _owner(record: FunctionRecord) -> type | None:
     for part in record.qualname.split(".")[:-1]:
         scope = scope.get(part) if isinstance(scope, dict) else getattr(scope, part, None)
     return scope if isinstance(scope, type) else None
+
+
+def _inner_classes(recording: Recording) -> dict[int, type]:
+    """Index of a function record -> the ``autograd.Function`` inside a function in whose body it stands."""
+    called = {
+        owner: None
+        for record in recording.functions
+        for activation in record.activations
+        for calls in activation.calls.values()
+        for call in calls
+        if isinstance(owner := getattr(call.callee, "__self__", None), type)
+        and issubclass(owner, torch.autograd.Function)
+    }
+    found: dict[int, type] = {}
+    for record in recording.functions if called else ():
+        codes = {record.code, *(activation.code for activation in record.activations)}
+        for cls in called:
+            if record.outer is not None and any(codes & _member_codes(member) for member in cls.__dict__.values()):
+                found.setdefault(record.index, cls)
+    return found
 
 
 def _member_codes(member: Any) -> set[types.CodeType]:

@@ -17,9 +17,9 @@ from torch import nn
 from ms_port.capture.building import ConstructorArguments, build, materialized, unwrapped, written_functions
 from ms_port.capture.deferred import DeferredFills, deferred_fills
 from ms_port.capture.errors import CaptureError
-from ms_port.capture.forward import FakeModel, preserved, run_forward, set_training
+from ms_port.capture.forward import FakeModel, preserved, run_forward, set_training, unseen_backward
 from ms_port.capture.functions import functions_anywhere, functions_in
-from ms_port.capture.inputs import Inputs, bind
+from ms_port.capture.inputs import Inputs, bind, tensors_in
 from ms_port.capture.instrument import CopyMaker, nested_ids, swapped
 from ms_port.capture.random_state import RandomState
 from ms_port.capture.recorder import Recorder
@@ -92,6 +92,8 @@ class _Session:
         self.failed: dict[Mode, CaptureError] = {}
         self.tried: set[int] = set()
         """ids of the codes that were instrumented, or could not be."""
+        self.inputs_differ = False
+        """Whether inputs with gradients were tried, to see the ``backward`` of an ``autograd.Function``."""
         self.clear_caches: list[Callable[[], None]] = []
         self.timings: dict[str, float] = {}
 
@@ -205,14 +207,38 @@ class _Session:
             self.recorder.mode = mode
             before = len(trace.calls)
             try:
-                with preserved(fakes.model), fakes.in_place():  # each mode starts as the model was built
-                    run = functools.partial(self.forward, fakes, trace)
-                    outputs[mode] = run_observed(run, self.user, self.executed)
+                outputs[mode] = self.one_pass(fakes, trace)
+                if train and not self.inputs_differ and unseen_backward(self.recorder.functions):
+                    outputs[mode] = self.differentiated(fakes, trace, before)
             except CaptureError as error:
                 self.failed[mode] = error
                 self.recorder.forget({mode})
                 trace.rewind(before)
         return outputs
+
+    def one_pass(self, fakes: FakeModel, trace: TorchTrace) -> Any:
+        """One forward pass from the model as it was built."""
+        with preserved(fakes.model), fakes.in_place():
+            return run_observed(functools.partial(self.forward, fakes, trace), self.user, self.executed)
+
+    def differentiated(self, fakes: FakeModel, trace: TorchTrace, before: int) -> Any:
+        """The training pass again, its inputs with gradients: an ``autograd.Function`` may stand before all parameters.
+
+        A model that refuses such inputs (it writes into them) runs as it did.
+        """
+        self.inputs_differ = True
+        floats = [t for t in tensors_in((fakes.inputs.args, fakes.inputs.kwargs)) if t.is_floating_point()]
+        for wanted in (True, False):
+            self.recorder.forget({"train"})
+            trace.rewind(before)
+            for tensor in floats:
+                tensor.requires_grad_(wanted)
+            try:
+                return self.one_pass(fakes, trace)
+            except CaptureError:
+                if not wanted:
+                    raise
+        raise AssertionError("not reached")
 
     def turn_branches(self, fakes: FakeModel, trace: TorchTrace, outputs: Mapping[Mode, Any]) -> None:
         """Run again for each branch on a tensor's truth that went one way only, and let it go the other way once."""

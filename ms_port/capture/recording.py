@@ -144,6 +144,8 @@ class ValueRead:
     """What the value depends on: names of parameters and buffers, ``<input>`` for any input; () for a constant."""
     kind: Literal["value", "shape", "unsupported"] = "value"
     """Python saw the value, or a shape depends on it, or fake tensors merely lack the operation."""
+    fixed: bool = False
+    """Whether it is the same in every call: neither inputs nor parameters nor random draws stand behind it."""
 
     def __repr__(self) -> str:
         return f"<read by {self.call.name} at {self.file}:{self.line}>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,6 +14,11 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake
 from ms_port.capture.inputs import map_tensors, tensors_in
 from ms_port.capture.recording import TorchCall
 
+_RANDOM = re.compile(
+    r"rand|bernoulli|multinomial|normal|uniform|dropout|exponential|poisson|cauchy|geometric|rrelu|gumbel"
+)
+"""In the names of calls that draw."""
+
 
 @dataclass(frozen=True, slots=True)
 class Read:
@@ -20,6 +26,8 @@ class Read:
 
     value: Any
     sources: frozenset[int]
+    fixed: bool = False
+    """Whether no input, parameter or buffer and no random draw stands behind it: the same in every call."""
 
 
 class Replay:
@@ -44,6 +52,8 @@ class Replay:
         self._values: dict[int, Any] = {}
         self._done: set[int] = set()
         self._last_write = -1
+        self.differentiating = False
+        """While a backward runs: gradients and saved tensors come from autograd, and any values stand for them."""
 
     def add(self, call: TorchCall) -> None:
         """Note who produced and who wrote each tensor."""
@@ -72,6 +82,7 @@ class Replay:
             if self._prepare is not None:
                 self._prepare()
             needed, sources = self._slice((args, kwargs), len(self.calls))
+            fixed = self._is_fixed(func, args, kwargs)
             fresh = needed - self._done
             if fresh and min(fresh) < self._last_write:
                 self._values.clear()
@@ -82,10 +93,17 @@ class Replay:
                 self._run(self.calls[index])
             value = func(*map_tensors(self._real, args), **map_tensors(self._real, kwargs))
         if not any(True for _ in tensors_in(value)):
-            return value, Read(value, sources)
+            return value, Read(value, sources, fixed)
         fake = map_tensors(self._fake_mode.from_tensor, value)
         self._bind(fake, value)
-        return fake, Read(value, sources)
+        return fake, Read(value, sources, fixed)
+
+    def _is_fixed(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Whether the answer (of an index: its size) is the same in every call."""
+        name = getattr(func, "__name__", "")
+        asked = args[1:] if name in ("__getitem__", "masked_select") else args
+        needed, sources = self._slice((asked, kwargs), len(self.calls))
+        return not sources and not any(_RANDOM.search(self.calls[index].name) for index in needed)
 
     def _slice(self, value: Any, before: int) -> tuple[set[int], frozenset[int]]:
         """The calls that must have run for ``value`` to be right just before call ``before``, and their stand-ins."""
@@ -120,7 +138,9 @@ class Replay:
         key = id(tensor)
         if key not in self._values:
             base = self._real_of.get(key, tensor)
-            if isinstance(base, FakeTensor):
+            if isinstance(base, FakeTensor) and self.differentiating:
+                base = _any_values(base)
+            elif isinstance(base, FakeTensor):
                 raise RuntimeError("a tensor's value is read that was made where it can't be seen (a ScriptModule?)")
             self._values[key] = base.detach().clone()  # writes must not reach the user's tensors
         value: torch.Tensor = self._values[key]
@@ -129,3 +149,9 @@ class Replay:
     def _bind(self, fake: Any, real: Any) -> None:
         for stand_in, tensor in zip(tensors_in(fake), tensors_in(real), strict=False):
             self._values.setdefault(id(stand_in), tensor)
+
+
+def _any_values(fake: torch.Tensor) -> torch.Tensor:
+    """A real tensor of the same shape and type."""
+    generator = torch.Generator().manual_seed(fake.numel())
+    return torch.randn(tuple(fake.shape), generator=generator).to(fake.dtype)

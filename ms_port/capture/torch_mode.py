@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -110,7 +111,7 @@ class TorchTrace(TorchFunctionMode):
         if read is not None:
             call = self.calls[-1]
             sources = sorted({self._names.get(key, "<input>") for key in read.sources})
-            self.reads.append(ValueRead(call, read.value, call.file, call.line, tuple(sources), kind))
+            self.reads.append(ValueRead(call, read.value, call.file, call.line, tuple(sources), kind, read.fixed))
         return result
 
     def _record(
@@ -138,6 +139,15 @@ class TorchTrace(TorchFunctionMode):
         self._replay.add(call)
         self._recorder.clock = len(self.calls)
         return result
+
+    @contextmanager
+    def differentiating(self) -> Iterator[None]:
+        """A backward runs inside: tensors come from autograd that no call here has made."""
+        self._replay.differentiating = True
+        try:
+            yield
+        finally:
+            self._replay.differentiating = False
 
     def rewind(self, count: int) -> None:
         """Drop the calls from ``count`` on."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+FIXED_SIZE = "the size here comes from values that are the same in every call"
+"""Message of an MSP201 that is information."""
+
 Severity: TypeAlias = Literal["error", "warning", "info"]
 
 

@@ -255,6 +255,8 @@ class Program:
     """Ops that a person has to write, in fixes.py."""
     op_functions: frozenset[str] = frozenset()
     """Names used from op_maps/functions."""
+    ignored_inputs: frozenset[str] = frozenset()
+    """Parameters of the root that torch itself ignores, whatever their values are."""
 
     @property
     def root_cell(self) -> CellDef | None:

@@ -349,6 +349,8 @@ def _calls_cell(value: ast.expr) -> bool:
 
 def _is_pure(value: ast.AST, inert: frozenset[str]) -> bool:
     """Whether leaving the expression out of a constructor changes nothing: it makes no layer and draws nothing."""
+    if isinstance(value, ast.Lambda) or (isinstance(value, ast.Call) and ast.unparse(value.func) == "partial"):
+        return True  # what it would do when it is called
     return all(_is_pure_call(node, inert) for node in ast.walk(value) if isinstance(node, ast.Call))
 
 

@@ -89,19 +89,26 @@ def _configs(program: Program) -> dict[str, dict[str, Value]]:
 def _ignored_inputs(program: Program) -> Iterator[Flag]:
     """Tensors that the root takes and its code never reads."""
     root = program.root_construct
-    if root is None:
+    if root is None or is_stub(root):
         return
     read = names_read(root.body)
     for name in parameters(root):
         if name not in read:
+            never = name in program.ignored_inputs
+            advice = "torch ignored it too; if it should matter, convert with inputs for which it does."
             yield Flag(
                 rule="MSP304",
-                severity="warning",
+                severity="info" if never else "warning",
                 message=f"the input `{name}` has no effect on the output",
                 module="",
                 source=root.loc,
-                advice="torch ignored it too; if it should matter, convert with inputs for which it does.",
+                advice="The source reads it nowhere, or only under other settings." if never else advice,
             )
+
+
+def is_stub(function: FunctionDef) -> bool:
+    """Whether the function could not be ported and only raises."""
+    return len(function.body) == 1 and "NotImplementedError" in ast.unparse(function.body[0])
 
 
 def _unset_attributes(program: Program) -> Iterator[Flag]:

@@ -18,7 +18,7 @@ def check_ledger(program: Program) -> Program:
     kept = _kept_lines(program)
     dropped = {(d.function, d.loc.line) for d in program.drops}
     flags: list[Flag] = []
-    for entry in _needed(program):
+    for entry in needed_calls(program)[0]:
         if entry.index in program.claimed or entry.function is None:
             continue
         lines = kept.get(entry.function)
@@ -65,30 +65,31 @@ def _add_lines(statements: Sequence[ast.stmt], lines: set[int]) -> None:
                     lines |= set(range(first, (getattr(node, "end_lineno", None) or first) + 1))
 
 
-def _needed(program: Program) -> list[LedgerEntry]:
-    """Calls of the graph whose results reach an output."""
+def needed_calls(program: Program) -> tuple[list[LedgerEntry], set[int]]:
+    """Calls of the graph whose results reach an output, and the keys of all tensors that do."""
     live: set[int] = set()
     for value in program.outputs.values():
-        live |= _keys(value)
+        live |= tensor_keys(value)
     needed = []
     for entry in reversed(program.ledger):
         if entry.mode == "init":
             continue
-        if _keys(entry.result) & live or entry.writes:
+        if tensor_keys(entry.result) & live or entry.writes:
             for value in [*entry.args, *(v for _, v in entry.kwargs)]:
-                live |= _keys(value)
+                live |= tensor_keys(value)
             needed.append(entry)
-    return needed
+    return needed, live
 
 
-def _keys(value: Value) -> set[int]:
+def tensor_keys(value: Value) -> set[int]:
+    """Identities of the tensors in a value."""
     match value:
         case TensorValue(key=key):
             return {key}
         case SequenceValue(items=items):
-            return set().union(*map(_keys, items)) if items else set()
+            return set().union(*map(tensor_keys, items)) if items else set()
         case DictValue(items=pairs):
-            return set().union(*(_keys(v) for _, v in pairs)) if pairs else set()
+            return set().union(*(tensor_keys(v) for _, v in pairs)) if pairs else set()
         case ObjectValue(fields=fields):
-            return set().union(*(_keys(v) for _, v in fields)) if fields else set()
+            return set().union(*(tensor_keys(v) for _, v in fields)) if fields else set()
     return set()

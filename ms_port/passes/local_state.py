@@ -11,11 +11,12 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TypeGuard
 
 from ms_port.ir.flags import Flag
 from ms_port.ir.program import FunctionDef, Program, SourceLoc
-from ms_port.ir.tree import copy, is_self_attribute, nid
-from ms_port.ir.values import ModuleValue
+from ms_port.ir.tree import copy, is_self_attribute, nid, ported
+from ms_port.ir.values import Literal, ModuleValue
 from ms_port.passes.rewrite import all_functions, map_functions
 
 _Uses = dict[tuple[str, str], set[str]]
@@ -41,6 +42,7 @@ def _localised(program: Program, function: FunctionDef, uses: _Uses, flags: list
     taken = {n.id for s in function.body for n in ast.walk(s) if isinstance(n, ast.Name)}
     taken |= {a.arg for a in ast.walk(function.node.args) if isinstance(a, ast.arg)}
     names: dict[str, str] = {}
+    first: list[ast.stmt] = []
     for name, place in _stored(function.body).items():
         used_by = {key for owner in owners for key in uses.get((owner.cls, name), ())}
         if (
@@ -48,16 +50,54 @@ def _localised(program: Program, function: FunctionDef, uses: _Uses, flags: list
             or used_by != {function.key}
             or not _is_read(function.body, name)
             or any(_is_registered(program, owner, name) for owner in owners)
-            or _defined(function.body, name, False) is None
         ):
+            continue
+        lives_on = _defined(function.body, name, False) is None
+        if lives_on and (_only_counts(function.body, name) or not all(_begins_plain(program, o, name) for o in owners)):
             continue
         names[name] = _free(name, taken)
         taken.add(names[name])
-        flags.append(_flag(function, name, place))
+        flags.append(_lives_on(function, name, place) if lives_on else _flag(function, name, place))
+        if lives_on:
+            begin = ported(ast.Attribute(ported(ast.Name("self", ast.Load())), name, ast.Load()))
+            first.append(ast.copy_location(ast.Assign([ast.Name(names[name], ast.Store())], begin), function.body[0]))
     if not names:
         return function
     body = tuple(_Local(names).visit(copy(statement)) for statement in function.body)
-    return replace(function, body=body)
+    return replace(function, body=(*first, *body))
+
+
+def _only_counts(body: Sequence[ast.stmt], name: str) -> bool:
+    """Whether the attribute is read only to set itself anew: ``self.n += 1``, ``self.n = self.n + 1``."""
+    plain = [s for statement in body for s in ast.walk(statement) if isinstance(s, ast.stmt)]
+    own = [
+        s for s in plain
+        if (isinstance(s, ast.AugAssign) and _is_it(s.target, name))
+        or (isinstance(s, ast.Assign) and any(_is_it(t, name) for t in s.targets))
+    ]  # fmt: skip
+    reads = sum(_is_it(n, name) and isinstance(n.ctx, ast.Load) for s in body for n in ast.walk(s))
+    return reads == sum(_is_it(n, name) and isinstance(n.ctx, ast.Load) for s in own for n in ast.walk(s))
+
+
+def _is_it(node: ast.AST, name: str) -> TypeGuard[ast.Attribute]:
+    return isinstance(node, ast.Attribute) and is_self_attribute(node) and node.attr == name
+
+
+def _begins_plain(program: Program, owner: ModuleValue, name: str) -> bool:
+    """Whether the attribute holds a plain value (a count, None) when the model is built."""
+    module = program.modules.get(owner.path or "")
+    return module is not None and isinstance(dict(module.attributes).get(name), Literal)
+
+
+def _lives_on(function: FunctionDef, name: str, place: ast.AST) -> Flag:
+    return Flag(
+        rule="MSP402",
+        severity="warning",
+        message=f"`self.{name}` lives on from call to call; the port begins each call with its first value",
+        module=function.owner or function.key,
+        source=SourceLoc(function.loc.file, getattr(place, "lineno", function.loc.line)),
+        advice="Pass the value in and return the new one, or keep it in a Parameter.",
+    )
 
 
 def _uses(function: FunctionDef) -> Iterator[tuple[str, str]]:

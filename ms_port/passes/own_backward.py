@@ -319,5 +319,6 @@ def _merged(backward: Facts, forward: Facts) -> Facts:
         values={**backward.values, **{k + _OFFSET: v for k, v in forward.values.items()}},
         calls={**backward.calls, **{k + _OFFSET: v for k, v in forward.calls.items()}},
         parameters={**forward.parameters, **backward.parameters},
+        closure={**forward.closure, **backward.closure},
         statics={**backward.statics, **{k + _OFFSET: v for k, v in forward.statics.items()}},
     )

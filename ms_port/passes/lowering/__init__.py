@@ -18,7 +18,7 @@ from ms_port.passes.lowering.layer_constructors import give_constructors
 from ms_port.passes.lowering.library_layers import without_library_layers
 from ms_port.passes.lowering.scope import Untranslatable, Work
 
-__all__ = ["Stub", "lower_program"]
+__all__ = ["Stub", "find_method", "lower_program"]
 
 
 def lower_program(program: Program, opmap: OpMap, freeze: bool = False) -> Program:
@@ -27,7 +27,7 @@ def lower_program(program: Program, opmap: OpMap, freeze: bool = False) -> Progr
     work = Work(program, opmap, freeze=freeze)
     give_constructors(work)
     program = work.program
-    root = _method(program, program.root, "forward")
+    root = find_method(program, program.root, "forward")
     if program.root_cell is not None:
         work.cells.add(program.root)
     if root is not None:
@@ -42,7 +42,7 @@ def lower_program(program: Program, opmap: OpMap, freeze: bool = False) -> Progr
     return _assemble(work, factory, inits)
 
 
-def _method(program: Program, cls: str, name: str) -> FunctionDef | None:
+def find_method(program: Program, cls: str, name: str) -> FunctionDef | None:
     """A method by its name, looked up along the bases."""
     cell = program.cells.get(cls)
     if cell is None:
@@ -50,7 +50,7 @@ def _method(program: Program, cls: str, name: str) -> FunctionDef | None:
     own = next((m for m in cell.methods if m.name == name), None)
     if own is not None:
         return own
-    found = (_method(program, base, name) for base in cell.bases)
+    found = (find_method(program, base, name) for base in cell.bases)
     return next((m for m in found if m is not None), None)
 
 
@@ -71,7 +71,7 @@ def _lower_factory(work: Work) -> FunctionDef:
     try:
         body = _root_call(work)
     except Untranslatable as error:
-        if (init := _method(program, program.root, "__init__")) is not None:
+        if (init := find_method(program, program.root, "__init__")) is not None:
             _note_held(work, init, error)
         if (made := by_layer(work, program.modules[""])) is None:
             work.held.add(program.root)
@@ -99,7 +99,7 @@ def _root_call(work: Work) -> ast.expr:
     """``Root(arguments as seen)``. Raises Untranslatable where an argument is no literal."""
     program = work.program
     module = program.modules[""]
-    init = _method(program, program.root, "__init__")
+    init = find_method(program, program.root, "__init__")
     if program.root_cell is None or init is None or not init.during_init:
         raise Untranslatable(ast.Pass(), "the root arrived built")
     work.need(init.key)
@@ -122,7 +122,7 @@ def _lower_constructors(work: Work) -> dict[str, FunctionDef]:
 
 def _lower_forward(work: Work, cls: str) -> None:
     """The forward of a class that only torch's containers call. What can't be kept raises in the port."""
-    forward = _method(work.program, cls, "forward")
+    forward = find_method(work.program, cls, "forward")
     if forward is None or forward.during_init or forward.key in work.lowered or is_base_forward(work.program, cls):
         return
     try:
@@ -135,7 +135,7 @@ _NONE = FunctionDef.__new__(FunctionDef)
 
 
 def _constructor(work: Work, cls: str) -> FunctionDef:
-    init = _method(work.program, cls, "__init__")
+    init = find_method(work.program, cls, "__init__")
     if cls not in work.held:
         if init is None and _base_constructs(work.program, cls):
             return _NONE

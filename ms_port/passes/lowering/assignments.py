@@ -95,7 +95,10 @@ def augmented(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
     """``x += y``."""
     assert isinstance(statement, ast.AugAssign)
     if not scope.host and is_self_attribute(statement.target):
-        raise Untranslatable(statement, "state on the cell is changed in the graph")
+        counted = cast(ast.Attribute, statement.target)
+        if counted.attr in scope.work.graph_reads:
+            raise Untranslatable(statement, "state on the cell is changed in the graph")
+        return _only_written(scope, statement, counted.attr)
     target = cast(ast.Name | ast.Attribute | ast.Subscript, lower(scope, statement.target))
     return [ast.AugAssign(target, statement.op, lower(scope, statement.value))]
 
@@ -171,10 +174,15 @@ def _set_attribute_in_graph(scope: Scope, statement: ast.Assign) -> list[ast.stm
     if all(_is_left_behind(scope, name) for name in names):
         scope.drop(statement, "a counter that MindSpore's layer does not have")
         return []
+    return _only_written(scope, statement, names[0])
+
+
+def _only_written(scope: Scope, statement: ast.stmt, name: str) -> list[ast.stmt]:
+    """Nothing stands for a write to an attribute that no graph code reads."""
     scope.flag(
         statement,
         "MSP402",
-        f"`self.{names[0]}` is set in forward; GRAPH_MODE keeps no state on a cell, so the port does not set it",
+        f"`self.{name}` is set in forward; GRAPH_MODE keeps no state on a cell, so the port does not set it",
         "Return the value, or keep it in a Parameter.",
         severity="info",
     )

@@ -14,6 +14,7 @@ from ms_port.ir.values import (
     ModuleValue,
     ObjectValue,
     PackageValue,
+    SequenceValue,
     TensorValue,
     Value,
     holds_tensor,
@@ -31,6 +32,9 @@ from ms_port.passes.lowering.scope import (
     mark_functions,
     same,
 )
+
+_TORCH_TUPLES = {2: {"values": 0, "indices": 1, "sign": 0, "logabsdet": 1, "eigenvalues": 0, "eigenvectors": 1}}
+"""Fields of torch's named results, by their number."""
 
 _TENSOR_ATTRIBUTES = {"shape": "shape", "ndim": "ndim", "dtype": "dtype", "T": "T", "itemsize": "itemsize"}
 
@@ -72,6 +76,10 @@ def lower_attribute(scope: Scope, node: ast.Attribute) -> ast.expr:
         return constant
     if values and same(values) and not isinstance(values[0], ObjectValue | TensorValue):
         return of_value(scope, node, values[0])
+    if isinstance(base, SequenceValue) and isinstance(node.value, ast.Call | ast.Name):
+        names = _TORCH_TUPLES.get(len(base.items), {})
+        if node.attr in names and all(isinstance(v, TensorValue) for v in base.items):
+            return ast.Subscript(scope_lower(scope, node.value), literal(names[node.attr]), node.ctx)
     if isinstance(base, DType) and node.attr == "is_floating_point":
         return ast.Attribute(scope_lower(scope, node.value), "is_floating_point", node.ctx)
     raise Untranslatable(node, f"`{ast.unparse(node)}` reads {base}, which the port does not have")
@@ -294,6 +302,10 @@ def _tensor_attribute(scope: Scope, node: ast.Attribute) -> ast.expr:
         return ast.Attribute(base, _TENSOR_ATTRIBUTES[node.attr], node.ctx)
     if node.attr == "mT":
         return ast.Call(ast.Attribute(base, "swapaxes", ast.Load()), [literal(-2), literal(-1)], [])
+    if node.attr in ("real", "imag") and all(
+        getattr(v, "dtype", "").startswith("complex") for v in scope.values(node.value)
+    ):
+        return ast.Call(ast.Attribute(ast.Name("ops", ast.Load()), node.attr, ast.Load()), [base], [])
     if node.attr in ("H", "mH", "real", "imag"):
         raise Untranslatable(node, f"`.{node.attr}` of a tensor")
     if node.attr == "data":

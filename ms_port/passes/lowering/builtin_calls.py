@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ms_port.ir.program import CallFact
 from ms_port.ir.tree import literal, nid
 from ms_port.ir.values import ClassValue, Literal, ModuleValue, ObjectValue, SequenceValue, TensorValue, holds_tensor
+from ms_port.passes.cell_names import CELL_NAMES
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.legacy_tensors import LEGACY, legacy_tensor
 from ms_port.passes.lowering.scope import Scope, Untranslatable, same
@@ -23,6 +24,10 @@ _CONTAINERS = ("list", "dict", "str", "tuple", "set", "collections", "builtins.l
 _GRAPH_METHODS = frozenset("append keys values items get format join split lower upper startswith endswith".split())
 
 
+_NUMPY_VALUES = ("ndarray.", "int64.", "int32.", "float64.", "float32.", "bool_.")
+"""numpy's array and its scalars, whose methods stay."""
+
+
 def lower_builtin(scope: Scope, node: ast.Call, facts: Sequence[CallFact], name: str) -> ast.expr:
     """A builtin function, a container method or a function of ``math``."""
     short = name.removeprefix("builtins.")
@@ -33,7 +38,7 @@ def lower_builtin(scope: Scope, node: ast.Call, facts: Sequence[CallFact], name:
     if name in LEGACY:
         return legacy_tensor(scope, node, facts, name)
     if short in ("isinstance", "issubclass"):
-        return _isinstance(scope, node)
+        return lower_isinstance(scope, node)
     if short == "dict" and not scope.host and not node.args and all(k.arg for k in node.keywords):
         # a cell's call inside `dict(...)` does not compile in GRAPH_MODE
         return ast.Dict([literal(k.arg) for k in node.keywords], [lower(scope, k.value) for k in node.keywords])
@@ -43,6 +48,8 @@ def lower_builtin(scope: Scope, node: ast.Call, facts: Sequence[CallFact], name:
         return ast.Call(ast.Name("list", ast.Load()), given, []) if given else ast.List([], ast.Load())
     if short == "getattr":
         return _getattr(scope, node, facts)
+    if short == "hasattr" and not scope.host and (made := _hasattr(scope, node, facts)) is not None:
+        return made
     if (short == "float" and _is_tensor_argument(facts)) or (short in ("int", "bool") and _is_tensor_argument(facts)):
         raise Untranslatable(node, f"`{ast.unparse(node)}` reads a tensor's value")
     if short == "reversed" and not scope.host and len(node.args) == 1:
@@ -57,11 +64,11 @@ def lower_builtin(scope: Scope, node: ast.Call, facts: Sequence[CallFact], name:
         return _rebuilt(scope, node, ast.Name(short, ast.Load()))
     if name.startswith("math."):
         return _rebuilt(scope, node, lower(scope, node.func))
-    if (name.startswith("itertools.") and scope.host) or (name.startswith("copy.") and scope.host):
+    if scope.host and name.startswith(("itertools.", "copy.", "_functools.")):
         return _copied(scope, node, name)
     if name.startswith("numpy.") and (scope.host or not _takes_tensors(facts)):
         return _rebuilt(scope, node, _numpy_function(scope, node, name))
-    if name.startswith("ndarray.") and isinstance(node.func, ast.Attribute) and not _takes_tensors(facts):
+    if name.startswith(_NUMPY_VALUES) and isinstance(node.func, ast.Attribute) and not _takes_tensors(facts):
         return _rebuilt(scope, node, ast.Attribute(lower(scope, node.func.value), node.func.attr, ast.Load()))
     if isinstance(node.func, ast.Attribute) and _is_container_method(name):
         return _container_method(scope, node, facts)
@@ -139,7 +146,7 @@ def _copied(scope: Scope, node: ast.Call, name: str) -> ast.expr:
     return _rebuilt(scope, node, lower(scope, node.func))
 
 
-def _isinstance(scope: Scope, node: ast.Call) -> ast.expr:
+def lower_isinstance(scope: Scope, node: ast.Call) -> ast.expr:
     """``isinstance(m, nn.Linear)``: the class becomes MindSpore's; other classes decide by value."""
     constant = scope.constant(node)
     subject = scope.values(node.args[0])
@@ -190,6 +197,22 @@ def _may_lack(scope: Scope, facts: Sequence[CallFact]) -> bool:
         if getattr(fact.args[1], "value", "") not in known:
             return True
     return False
+
+
+def _hasattr(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr | None:
+    """``hasattr(self, f"layer{i}")`` stays, where each name that was there is a child or tensor of the port too."""
+    if (constant := scope.constant(node)) is not None:
+        return constant
+    for fact in facts:
+        match fact.args:
+            case (ModuleValue(path=str(path)), Literal(value=str(name))):
+                front = f"{path}." if path else ""
+                known = front + name in scope.work.program.modules or front + name in scope.work.program.parameters
+                if known != (fact.result == Literal(True)) or (not known and name in CELL_NAMES):
+                    return None
+            case _:
+                return None
+    return _rebuilt(scope, node, ast.Name("hasattr", ast.Load()))
 
 
 def _getattr(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:

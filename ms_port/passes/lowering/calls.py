@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 
 from ms_port.ir.program import CallFact, CellDef, FunctionDef, Stub
@@ -18,8 +19,9 @@ from ms_port.ir.values import (
     holds_tensor,
 )
 from ms_port.opmap import Argument, Call, NoLowering
+from ms_port.opmap.signature import parse_signature
 from ms_port.passes.lowering.arguments import ABSENT, torch_arguments, user_arguments
-from ms_port.passes.lowering.base_layers import is_batch_norm_of_base, starts_layer
+from ms_port.passes.lowering.base_layers import is_batch_norm_of_base, layer_base, starts_layer
 from ms_port.passes.lowering.builtin_calls import lower_builtin
 from ms_port.passes.lowering.chosen_functions import chosen_function
 from ms_port.passes.lowering.config_objects import copied, make_config, replaced_config
@@ -29,9 +31,10 @@ from ms_port.passes.lowering.empty import lower_empty
 from ms_port.passes.lowering.expanding import expand_call
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.held import held_module
+from ms_port.passes.lowering.made_functions import call_bound, call_made
 from ms_port.passes.lowering.module_calls import call_any, call_module
 from ms_port.passes.lowering.module_methods import lower_module_method
-from ms_port.passes.lowering.names import of_value
+from ms_port.passes.lowering.names import TENSOR_CLASSES, of_value
 from ms_port.passes.lowering.normed_layers import weight_normed
 from ms_port.passes.lowering.output_objects import output_tuple, replaced_fields
 from ms_port.passes.lowering.parameter_starts import started
@@ -141,11 +144,15 @@ def _by_callee(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.e
         case FunctionValue():
             if callee.name in scope.work.all_functions or ":" in callee.name:
                 return _call_function(scope, node, facts)
+            if not scope.host and scope.work.opmap.row(callee.name) is not None:
+                return _library_row(scope, node, facts, callee.name)
             return lower_builtin(scope, node, facts, callee.name)
         case ClassValue(is_module=True):
             return construct(scope, node, facts)
         case PartialValue(func=FunctionValue(torch=False)) if scope.host:
             return _call_partial(scope, node, facts)
+        case PartialValue(func=FunctionValue(torch=False, owner=None)):
+            return call_bound(scope, node, facts)
         case PartialValue(func=FunctionValue(torch=True)):
             return _call_named_partial(scope, node, facts)
         case PartialValue():
@@ -171,6 +178,8 @@ def lower_torch(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.
     names = {f.callee.name for f in facts if isinstance(f.callee, FunctionValue)}
     if scope.work.freeze and names == {"torch.Tensor.size"} and (frozen := scope.constant(node)) is not None:
         return frozen
+    if "torch.Tensor.tolist" in names and not scope.host and (numbers := scope.constant(node)) is not None:
+        return numbers  # a graph has no numbers of a tensor
     written = names.pop()
     api = base_api(scope, written)
     if names:
@@ -234,7 +243,7 @@ def base_api(scope: Scope, api: str) -> str:
 
 def _stub(scope: Scope, node: ast.Call, call: Call, reason: str) -> ast.expr:
     """Call a function in ``fixes.py`` that a person has to write."""
-    name = call.api.replace(".", "_").removeprefix("torch_")
+    name = re.sub(r"\W", "_", call.api).removeprefix("torch_")
     given = [a.expression for a in ((call.receiver,) if call.receiver else ()) + call.args]
     keywords = [ast.keyword(k, a.expression) for k, a in call.keywords]
     parameters = ["x" if i == 0 else f"x{i}" for i in range(len(given))] + [k for k, _ in call.keywords]
@@ -270,9 +279,7 @@ def _super_call(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.
         if name == "__init__":
             return _super_init(scope, node, facts, func)
         if name == "construct":
-            if node.keywords:
-                raise Untranslatable(node, "keywords of a torch layer's forward")
-            return ast.Call(func, [lower(scope, a) for a in node.args], [])
+            return ast.Call(func, _layer_inputs(scope, node), [])
         raise Untranslatable(node, f"torch's own `{name}` has no counterpart")
     args, keywords = user_arguments(scope, node, facts)
     for key in keys - {None}:
@@ -283,6 +290,21 @@ def _super_call(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.
     call = ast.Call(func, args, keywords)
     call.callees = tuple(sorted(k for k in keys if k))  # type: ignore[attr-defined]
     return call
+
+
+def _layer_inputs(scope: Scope, node: ast.Call) -> list[ast.expr]:
+    """The inputs of a torch layer's own forward by position: MindSpore's layer names them otherwise."""
+    args = [lower(scope, a) for a in node.args]
+    given = {k.arg: k.value for k in node.keywords}
+    base = layer_base(scope.work.program, scope.function.owner or "")
+    row = scope.work.opmap.row(base) if base is not None else None
+    for parameter in parse_signature(row.forward or "input")[len(args) :] if row is not None else ():
+        if parameter.name not in given:
+            break
+        args.append(lower(scope, given.pop(parameter.name)))
+    if given:
+        raise Untranslatable(node, "keywords of a torch layer's forward")
+    return args
 
 
 def _super_of(scope: Scope) -> str:
@@ -396,7 +418,7 @@ def _call_function(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> a
         args, keywords = user_arguments(scope, node, facts)
         return ast.Call(lower(scope, node.func), args, keywords)
     if function is None or "<locals>" in key or function.name == "<lambda>":
-        raise Untranslatable(node, f"`{key}` is made while running")
+        return call_made(scope, node, facts, key)
     scope.work.need(key, node)
     args, keywords = user_arguments(scope, node, facts)
     func: ast.expr
@@ -411,7 +433,9 @@ def _call_function(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> a
         func.callees = (key,)  # type: ignore[attr-defined]
     call = ast.Call(func, args, keywords)
     call.callees = (key,)  # type: ignore[attr-defined]
-    call.unbound = function.kind == "method"  # type: ignore[attr-defined]
+    held = scope.values(node.func.value) if isinstance(node.func, ast.Attribute) else ()
+    on_object = any(isinstance(v, ObjectValue) for v in held)
+    call.unbound = function.kind == "method" and not on_object  # type: ignore[attr-defined]
     return call
 
 
@@ -458,7 +482,8 @@ def _call_class(scope: Scope, node: ast.Call, facts: Sequence[CallFact], callee:
         raise Untranslatable(node, "a device")
     if isinstance(result, ObjectValue) and result.kind == "config" and scope.host:
         return make_config(scope, node, facts, result)
-    if scope.work.opmap.row(callee.name) is not None:
+    plain = scope.host and (callee.name.startswith("itertools.") or callee.name in TENSOR_CLASSES)
+    if not plain and scope.work.opmap.row(callee.name) is not None:
         return _library_row(scope, node, facts, callee.name)
     return lower_builtin(scope, node, facts, callee.name)
 

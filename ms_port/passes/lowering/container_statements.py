@@ -128,7 +128,13 @@ def _is_held_once(scope: Scope, name: str) -> bool:
                     harmless.add(id(used))
                 case ast.For(iter=ast.Name() as used) | ast.comprehension(iter=ast.Name() as used):
                     harmless.add(id(used))
-                case ast.Return(value=ast.Name() as used):
+                case ast.Return(value=ast.Name() as used) | ast.Starred(value=ast.Name() as used):
+                    harmless.add(id(used))
+                case ast.Return(value=ast.Tuple(elts=parts)):
+                    harmless |= {id(part) for part in parts}
+                case ast.BinOp(left=left, op=ast.Add(), right=right):
+                    harmless |= {id(left), id(right)}
+                case ast.If(test=ast.Name() as used) | ast.While(test=ast.Name() as used):
                     harmless.add(id(used))
                 case ast.Call(func=called, args=args) if not (
                     isinstance(called, ast.Attribute) and called.attr in _CHANGES

@@ -108,6 +108,12 @@ def _subscript(scope: Scope, node: ast.expr) -> ast.expr:
         # torch's registry of children: in the port they are attributes
         child = [lower(scope, node.value.value), lower(scope, node.slice)]
         return ast.Call(ast.Name("getattr", ast.Load()), child, [])
+    match node:
+        case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str(key)), ctx=ast.Load()) if (
+            name == scope.varkw and key.isidentifier() and not _writes_entries(scope, name)
+        ):
+            scope.expanded.setdefault(key, literal(None))  # `kwargs["bias"]`: the entry is a parameter of its own
+            return ast.Name(key, ast.Load())
     if bases and isinstance(bases[0], ObjectValue) and bases[0].kind == "output":
         return _output_index(scope, node, bases[0])
     if isinstance(node.slice, ast.Slice) and not scope.host and bases and all(map(_is_cell_list, bases)):
@@ -128,6 +134,18 @@ def _subscript(scope: Scope, node: ast.expr) -> ast.expr:
             table = registry(scope, node.value, values)
             return ast.Subscript(table, lower(scope, node.slice), ast.Load())
         raise
+
+
+def _writes_entries(scope: Scope, name: str) -> bool:
+    """Whether the function changes the entries of its own ``**kwargs``."""
+    return any(
+        isinstance(n, ast.Subscript | ast.Attribute)
+        and isinstance(n.value, ast.Name)
+        and n.value.id == name
+        and (not isinstance(n.ctx, ast.Load) or getattr(n, "attr", "") in ("update", "pop", "setdefault"))
+        for s in scope.function.body
+        for n in ast.walk(s)
+    )
 
 
 def _is_cell_list(value: Value) -> bool:
@@ -252,6 +270,8 @@ def _formatted(scope: Scope, node: ast.expr) -> ast.expr:
 def _compare(scope: Scope, node: ast.expr) -> ast.expr:
     """Comparisons stay; a device or an enum in one is decided by its value."""
     assert isinstance(node, ast.Compare)
+    if (asked := _exact_class(scope, node)) is not None:
+        return asked
     if len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq | ast.NotEq):
         for side in (node.left, node.comparators[0]):
             if any(isinstance(v, ObjectValue) and v.kind in ("device", "enum") for v in scope.values(side)):
@@ -259,6 +279,34 @@ def _compare(scope: Scope, node: ast.expr) -> ast.expr:
                 if constant is not None:
                     return constant
     return lower_children(scope, node)
+
+
+def _exact_class(scope: Scope, node: ast.Compare) -> ast.expr | None:
+    """``type(m) is nn.Linear`` of a module as ``isinstance``, where that says the same of all modules seen there."""
+    match node:
+        case ast.Compare(
+            left=ast.Call(func=ast.Name(id="type"), args=[subject]), ops=[operator], comparators=[cls]
+        ) if isinstance(operator, ast.Is | ast.Eq | ast.IsNot | ast.NotEq) and not scope.host:
+            pass
+        case _:
+            return None
+    seen, wanted = scope.values(subject), scope.values(cls)
+    if not seen or not all(isinstance(v, ModuleValue) for v in seen) or not same(wanted):
+        return None
+    name = getattr(wanted[0], "name", "")
+    others = {v.cls for v in seen if isinstance(v, ModuleValue) and v.cls != name}
+    if any(_derives(scope, other, name) for other in others):
+        return None
+    from ms_port.passes.lowering.builtin_calls import lower_isinstance
+
+    asked = ast.copy_location(ast.Call(ast.Name("isinstance", ast.Load()), [subject, cls], []), node)
+    made = lower_isinstance(scope, asked)
+    return ast.UnaryOp(ast.Not(), made) if isinstance(operator, ast.IsNot | ast.NotEq) else made
+
+
+def _derives(scope: Scope, cls: str, base: str) -> bool:
+    cell = scope.work.program.cells.get(cls)
+    return cell is not None and any(b == base or _derives(scope, b, base) for b in cell.bases)
 
 
 def _walrus(scope: Scope, node: ast.expr) -> ast.expr:
@@ -270,8 +318,19 @@ def _generator(scope: Scope, node: ast.expr) -> ast.expr:
     assert isinstance(node, ast.GeneratorExp)
     if scope.host:
         return lower_children(scope, node)
-    listed = ast.ListComp(node.elt, node.generators)
-    return lower_children(scope, listed)
+    return _listed(scope, ast.copy_location(ast.ListComp(node.elt, node.generators), node))
+
+
+def _listed(scope: Scope, node: ast.expr) -> ast.expr:
+    """A list comprehension; GRAPH_MODE knows those over one iterable: ``sum([[... for b in y] for a in x], [])``."""
+    assert isinstance(node, ast.ListComp)
+    if scope.host or len(node.generators) == 1:
+        return lower_children(scope, node)
+    first, *others = node.generators
+    inner = _listed(scope, ast.copy_location(ast.ListComp(node.elt, others), node))
+    outer = lower_children(scope, ast.copy_location(ast.ListComp(literal(0), [first]), node))
+    assert isinstance(outer, ast.ListComp)
+    return ast.Call(ast.Name("sum", ast.Load()), [ast.ListComp(inner, outer.generators), ast.List([], ast.Load())], [])
 
 
 _SHIFTS: dict[type[ast.operator], str] = {ast.LShift: "bitwise_left_shift", ast.RShift: "bitwise_right_shift"}
@@ -315,6 +374,7 @@ _HANDLERS: dict[type[ast.expr], Callable[[Scope, ast.expr], ast.expr]] = {
     ast.Compare: _compare,
     ast.NamedExpr: _walrus,
     ast.GeneratorExp: _generator,
+    ast.ListComp: _listed,
     ast.Set: _set,
     ast.BinOp: _binary,
 }

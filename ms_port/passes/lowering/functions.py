@@ -25,6 +25,10 @@ def lower_function(work: Work, function: FunctionDef, *, root: bool = False) -> 
     )
     if root:
         _bake(scope)
+    from ms_port.passes.lowering.made_functions import captured
+
+    taken = captured(function)
+    scope.locals |= set(taken)
     body = [*_baked_names(scope), *lower_block(scope, function.body)]
     if function.name == "__init__":
         body = _with_super(body)
@@ -37,6 +41,7 @@ def lower_function(work: Work, function: FunctionDef, *, root: bool = False) -> 
         returns=_returns(scope, function),
         lineno=function.node.lineno,
     )
+    node.args.args = [*map(ast.arg, taken), *node.args.args]
     owner = function.facts.parameters.get("self", ())
     if owner and isinstance(owner[0], ModuleValue):
         work.cells.update(o.cls for o in owner if isinstance(o, ModuleValue) and o.cls in work.program.cells)
@@ -44,6 +49,7 @@ def lower_function(work: Work, function: FunctionDef, *, root: bool = False) -> 
         work.cells.add(function.owner)
     if root:
         _remove(node.args, set(scope.baked))
+        _by_position(node.args)
     return replace(function, name=name, node=node, body=tuple(body))
 
 
@@ -68,6 +74,15 @@ def _remove(args: ast.arguments, names: set[str]) -> None:
     args.args, args.defaults = [a for a, _ in kept], [d for _, d in kept if d is not None]
     keyword = [(a, d) for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if a.arg not in names]
     args.kwonlyargs, args.kw_defaults = [a for a, _ in keyword], [d for _, d in keyword]
+
+
+def _by_position(args: ast.arguments) -> None:
+    """The root takes all its inputs by position: a cell that is differentiated takes no keywords."""
+    defaults = args.defaults or any(d is not None for d in args.kw_defaults)
+    given = [d if d is not None else ast.Constant(None) for d in args.kw_defaults]
+    args.args = [*args.args, *args.kwonlyargs]
+    args.defaults = [*args.defaults, *given] if defaults else []
+    args.kwonlyargs, args.kw_defaults = [], []
 
 
 def unsupported_function(work: Work, function: FunctionDef, error: Untranslatable) -> FunctionDef:

@@ -319,6 +319,20 @@ def parameter_path(work: Work, path: str, skip: int, context: ast.expr_context) 
     return ast.Attribute(made, renamed or name, context)
 
 
+def module_path(work: Work, path: str, skip: int) -> ast.expr:
+    """``self.a[0]`` for the module ``a.0``; ``skip`` parts lead to self."""
+    parts = path.split(".") if path else []
+    made: ast.expr = ast.Name("self", ast.Load())
+    for at in range(skip, len(parts)):
+        parent = work.program.modules.get(".".join(parts[:at]))
+        if parts[at].isdigit() or (parent is not None and parent.cls == "torch.nn.ModuleDict"):
+            key = int(parts[at]) if parts[at].isdigit() else parts[at]
+            made = ast.Subscript(made, literal(key), ast.Load())
+        else:
+            made = ast.Attribute(made, parts[at], ast.Load())
+    return made
+
+
 def _layer_row(work: Work, cls: str) -> Row | None:
     """The row of a layer class, or of the torch layer that a person's class derives from."""
     cell = work.program.cells.get(cls)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 
-from ms_port.ir.values import TensorValue
+from ms_port.ir.values import Literal, TensorValue
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.scope import Scope, mark_functions
 
@@ -66,13 +66,30 @@ def _computed(
 
 
 def _same_mask(scope: Scope, value: ast.expr, mask: ast.expr, held: TensorValue) -> ast.expr | None:
-    """``y`` of ``y[m]`` under the mask of the target, where y has the target's shape and type."""
+    """``y * 2`` of ``y[m] * 2`` under the mask of the target, where y has the target's shape and type.
+
+    Only operators whose gradient is finite everywhere: what the mask leaves out is computed too.
+    """
     match value:
         case ast.Subscript(value=whole, slice=other) if ast.unparse(other) == ast.unparse(mask):
             seen = _tensors(scope, whole)
             if seen and all((v.shape, v.dtype) == (held.shape, held.dtype) for v in seen):
                 return whole
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() as op, right=right):
+            parts = [_same_mask(scope, side, mask, held) for side in (left, right)]
+            numbers = [_is_number(scope, side) for side in (left, right)]
+            if any(parts) and all(part or number for part, number in zip(parts, numbers, strict=True)):
+                return ast.copy_location(ast.BinOp(parts[0] or left, op, parts[1] or right), value)
+        case ast.UnaryOp(op=ast.USub() as sign, operand=operand):
+            part = _same_mask(scope, operand, mask, held)
+            return ast.copy_location(ast.UnaryOp(sign, part), value) if part is not None else None
     return None
+
+
+def _is_number(scope: Scope, node: ast.expr) -> bool:
+    values = scope.values(node)
+    known = isinstance(node, ast.Constant) or bool(values)
+    return known and all(isinstance(v, Literal) and isinstance(v.value, int | float) for v in values)
 
 
 def _tensors(scope: Scope, node: ast.expr) -> list[TensorValue]:

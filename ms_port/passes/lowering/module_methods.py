@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from ms_port.ir.program import CallFact
 from ms_port.ir.tree import expression, literal
 from ms_port.ir.values import DType, FunctionValue, Literal, ModuleValue
-from ms_port.passes.lowering.arguments import without_stars
+from ms_port.opmap import Call, NoLowering
+from ms_port.passes.lowering.arguments import torch_arguments, without_stars
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.module_parameters import lower_parameters, lower_requires_grad
 from ms_port.passes.lowering.scope import Scope, Untranslatable, dtype_expression, mark_functions
@@ -78,7 +79,20 @@ def lower_module_method(scope: Scope, node: ast.Call, facts: Sequence[CallFact],
                 base = ast.Call(ast.Attribute(base, part, ast.Load()), [], [])
             call = base
             return _cells_only(call) if pairs else call
+        case _ if callee.owner is not None and scope.work.opmap.row(f"{callee.owner.cls}.{name}") is not None:
+            return _by_row(scope, node, facts, f"{callee.owner.cls}.{name}")
     raise Untranslatable(node, f"`.{name}()` of a module has no counterpart here")
+
+
+def _by_row(scope: Scope, node: ast.Call, facts: Sequence[CallFact], api: str) -> ast.expr:
+    """A method of one of torch's own modules that a row names."""
+    args, keywords = torch_arguments(scope, node, facts, api)
+    try:
+        lowering = scope.work.opmap.lower(Call(api, args, keywords))
+    except NoLowering as error:
+        raise Untranslatable(node, str(error)) from error
+    scope.work.claimed |= {index for f in facts for index in f.torch_calls}
+    return scope.use(lowering)
 
 
 _TYPES = {"half": "float16", "double": "float64", "bfloat16": "bfloat16"}

@@ -38,7 +38,8 @@ KEPT_PACKAGES = {
     "itertools": "itertools",
     "operator": "operator",
 }
-_TENSOR_CLASSES = {"torch.Tensor", "torch.FloatTensor", "torch.LongTensor"}
+_TENSOR_KINDS = ("", "Float", "Double", "Half", "Long", "Int", "Short", "Byte", "Bool")
+TENSOR_CLASSES = {f"torch.{package}{kind}Tensor" for package in ("", "cuda.") for kind in _TENSOR_KINDS}
 
 
 _HOST_CLASSES = {
@@ -134,7 +135,9 @@ def is_foreign(scope: Scope, value: Value) -> bool:
     """Whether a local that holds the value can't exist in the output."""
     match value:
         case ObjectValue(kind="config"):
-            return not scope.host and (value.cls in scope.work.program.cells or value.cls in scope.work.graph_made)
+            if scope.host or _only_stores_plain_values(scope, value):
+                return False
+            return value.cls in scope.work.program.cells or value.cls in scope.work.graph_made
         case ObjectValue(kind="output") | ObjectValue(cls="numpy.ndarray"):
             return False
         case ObjectValue():
@@ -142,6 +145,30 @@ def is_foreign(scope: Scope, value: Value) -> bool:
         case PackageValue():
             return True
     return False
+
+
+def _only_stores_plain_values(scope: Scope, value: ObjectValue) -> bool:
+    """Whether an object of a person's own plain class holds nothing but what its constructor stores: numbers, words.
+
+    GRAPH_MODE runs the methods of such an object, which is an attribute of a cell, with their gradients.
+    """
+    cell = scope.work.program.cells.get(value.cls)
+    init = next((m for m in cell.methods if m.name == "__init__"), None) if cell is not None else None
+    if init is None or value.cls in scope.work.graph_made:
+        return False
+    held = dict(value.fields)
+    for made in init.body:
+        match made:
+            case ast.Assign(targets=targets) if all(
+                isinstance(t, ast.Attribute) and isinstance(held.get(t.attr), Literal) for t in targets
+            ):
+                continue
+            case ast.AnnAssign(target=ast.Attribute(attr=name)) if isinstance(held.get(name), Literal):
+                continue
+            case ast.Assert() | ast.Expr(value=ast.Constant()):
+                continue
+        return False
+    return True
 
 
 def of_value(scope: Scope, node: ast.AST, value: Value) -> ast.expr:
@@ -185,7 +212,7 @@ def of_class(scope: Scope, node: ast.AST, name: str) -> ast.expr:
 
 
 def _class(scope: Scope, node: ast.AST, value: ClassValue, name: str) -> ast.expr:
-    if name in _TENSOR_CLASSES:
+    if name in TENSOR_CLASSES:
         return ast.Name("Tensor", ast.Load())
     if name == "torch.nn.Parameter":
         return ast.Name("Parameter", ast.Load())
@@ -200,6 +227,8 @@ def _class(scope: Scope, node: ast.AST, value: ClassValue, name: str) -> ast.exp
         return expression(_HOST_CLASSES[name])
     if name == "collections.OrderedDict":
         return ast.Name("OrderedDict", ast.Load())
+    if name.startswith("numpy."):
+        return expression(f"np.{name.removeprefix('numpy.')}")
     if name.startswith("builtins."):
         return ast.Name(name.removeprefix("builtins."), ast.Load())
     try:
@@ -235,7 +264,12 @@ def _function(scope: Scope, node: ast.AST, value: FunctionValue) -> ast.expr:
         return expression(f"{owner.name}.{function.name}")
     if value.name.startswith(("math.", "builtins.")):
         return expression(value.name.removeprefix("builtins."))
+    if (sign := _OPERATORS.get(value.name)) is not None:
+        return expression(f"lambda x, y: x {sign} y")
     raise Untranslatable(node, f"the function {value.name} is not part of the port")
+
+
+_OPERATORS = {"_operator.add": "+", "_operator.mul": "*", "_operator.sub": "-", "_operator.matmul": "@"}
 
 
 def _partial(scope: Scope, node: ast.AST, func: Value, keywords: tuple[tuple[str, Value], ...]) -> ast.expr:

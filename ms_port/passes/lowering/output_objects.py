@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from ms_port.ir.program import CallFact
-from ms_port.ir.tree import copy, literal
+from ms_port.ir.tree import literal
 from ms_port.ir.values import DictValue, ObjectValue, holds_tensor
 from ms_port.passes.lowering.attributes import output_fields
 from ms_port.passes.lowering.expressions import lower
@@ -28,23 +28,30 @@ def output_tuple(scope: Scope, node: ast.Call, facts: Sequence[CallFact], result
 
 
 def replaced_fields(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr | None:
-    """``pair._replace(b=x)`` of a named tuple, a tuple in the port -> ``(pair[0], x)``."""
-    if not isinstance(node.func, ast.Attribute) or node.func.attr != "_replace" or scope.host:
+    """``o._replace(b=x)``, ``dataclasses.replace(o, b=x)``: the fields of ``o`` but for those given; else None."""
+    if scope.host:
         return None
-    bases, result = scope.values(node.func.value), facts[0].result
-    if not all(isinstance(v, ObjectValue) and v.kind == "output" for v in (*bases, *(f.result for f in facts))):
+    match node:
+        case ast.Call(func=ast.Attribute(value=held, attr="_replace"), args=[]):
+            pass
+        case ast.Call(args=[held]) if getattr(facts[0].callee, "name", "") == "dataclasses:replace":
+            pass
+        case _:
+            return None
+    olds, news = scope.values(held), [f.result for f in facts]
+    if not olds or not all(isinstance(v, ObjectValue) and v.kind == "output" for v in [*olds, *news]):
         return None
-    assert isinstance(result, ObjectValue)
-    kept = output_fields(result)
-    fields = {tuple(output_fields(v)) for v in (*bases, *(f.result for f in facts)) if isinstance(v, ObjectValue)}
-    if fields != {tuple(kept)}:
-        raise Untranslatable(node, f"{result.cls} does not always hold the same fields")
+    before = [output_fields(v) for v in olds if isinstance(v, ObjectValue)]
+    after = [output_fields(v) for v in news if isinstance(v, ObjectValue)]
     given = {k.arg: k.value for k in node.keywords}
-    whole = lower(scope, node.func.value)
-    parts = [
-        lower(scope, given[name]) if name in given else ast.Subscript(copy(whole), literal(i), ast.Load())
-        for i, name in enumerate(kept)
-    ]
+    if None in given or any(b != before[0] for b in before) or any(a != after[0] for a in after):
+        raise Untranslatable(node, "the fields replaced are not always the same")
+    parts: list[ast.expr] = []
+    for name in after[0]:
+        if name in given:
+            parts.append(lower(scope, given[name]))
+        else:
+            parts.append(ast.Subscript(lower(scope, held), literal(before[0].index(name)), ast.Load()))
     return ast.Tuple(parts, ast.Load())
 
 

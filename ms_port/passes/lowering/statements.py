@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 
 from ms_port.ir.tree import copy, names_stored, nid
-from ms_port.ir.values import holds_tensor
+from ms_port.ir.values import ObjectValue, holds_tensor
 from ms_port.passes.decided import choices
 from ms_port.passes.lowering.assignments import annotated, assign, augmented
 from ms_port.passes.lowering.call_statements import expression
@@ -88,7 +88,30 @@ def _return(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
     assert isinstance(statement, ast.Return)
     if statement.value is None:
         return [ast.Return(None)]
-    return [ast.Return(detached(scope, statement.value, lower(scope, statement.value)))]
+    value = _without_objects(scope, statement.value) if scope.root else statement.value
+    return [ast.Return(detached(scope, value, lower(scope, value)))]
+
+
+def _without_objects(scope: Scope, node: ast.expr) -> ast.expr:
+    """What the root returns, but for parts of a tuple that are objects of Python and hold no tensor of the graph."""
+    if not isinstance(node, ast.Tuple):
+        return node
+    kept = []
+    for part in node.elts:
+        seen = scope.values(part)
+        if seen and all(isinstance(v, ObjectValue) and v.kind in ("opaque", "config") for v in seen):
+            scope.flag(
+                part,
+                "MSP306",
+                f"`{ast.unparse(part)}` of the output is no tensor but a {seen[0]}: the port leaves it out",
+                "Return the tensors that it was made from.",
+            )
+            continue
+        kept.append(part)
+    if len(kept) == len(node.elts) or not kept:
+        return node
+    made = ast.copy_location(ast.Tuple(kept, ast.Load()), node)
+    return made
 
 
 def _if(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
