@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 from mindspore import Parameter, Tensor, nn, ops
-from mindspore.common.initializer import HeUniform, initializer
+from mindspore.common.initializer import HeUniform, Uniform, initializer
 
 from .layer_conv import conv_transpose, tuple_of
 
@@ -15,10 +16,21 @@ def unit_vector(x: Tensor) -> Tensor:
     return x / ops.maximum(ops.sqrt((x * x).sum()), 1e-12)
 
 
+def first_vectors(matrix: np.ndarray, iterations: int) -> tuple[np.ndarray, np.ndarray]:
+    """Random unit vectors, brought near the singular ones by that many power iterations."""
+    u, v = (initializer("normal", (size,)).init_data().asnumpy() for size in matrix.shape)
+    u, v = u / np.linalg.norm(u), v / np.linalg.norm(v)
+    for _ in range(iterations):
+        u = matrix @ v / max(np.linalg.norm(matrix @ v), 1e-12)
+        v = u @ matrix / max(np.linalg.norm(u @ matrix), 1e-12)
+    return u, v
+
+
 class SpectralNormed(nn.Cell):
     """The weight with its singular vectors, which every call in training brings nearer by one power iteration.
 
-    ``left_first``: the left one is renewed before the right one, as torch.nn.utils.parametrizations does.
+    ``left_first``: the left one is renewed before the right one, and fresh ones have 15 iterations behind them, as
+    torch.nn.utils.parametrizations does. Fresh parameters are a plain layer's, as torch's.
     """
 
     def __init__(
@@ -26,10 +38,13 @@ class SpectralNormed(nn.Cell):
     ) -> None:
         super().__init__()
         height = shape[out_axis]
-        self.weight_orig = Parameter(initializer(HeUniform(math.sqrt(5)), shape))
-        self.weight_u = Parameter(initializer("normal", (height,)), requires_grad=False)
-        self.weight_v = Parameter(initializer("normal", (math.prod(shape) // height,)), requires_grad=False)
-        self.bias = Parameter(initializer("zeros", (out_channels,))) if has_bias else None
+        weight = initializer(HeUniform(math.sqrt(5)), shape).init_data()
+        u, v = first_vectors(weight.asnumpy().swapaxes(0, out_axis).reshape(height, -1), 15 if left_first else 0)
+        self.weight_orig = Parameter(weight)
+        self.weight_u = Parameter(Tensor(u), requires_grad=False)
+        self.weight_v = Parameter(Tensor(v), requires_grad=False)
+        bound = 1 / math.sqrt(math.prod(shape[1:]))
+        self.bias = Parameter(initializer(Uniform(bound), (out_channels,))) if has_bias else None
         self.left_first, self.out_axis, self.height = left_first, out_axis, height
 
     def weight(self) -> Tensor:

@@ -71,7 +71,6 @@ def index_reduce_flat(x: Tensor, dim: int, index: Tensor, source: Tensor, reduce
 
 def index_put_sum(x: Tensor, indices: tuple[Tensor, ...], values: Tensor) -> Tensor:
     """torch.index_put with ``accumulate=True``; indices are integers for the first dimensions."""
-    shape = indices[0].shape
     total = ops.zeros_like(indices[0])
     for index in indices[1:]:
         total = total + ops.zeros_like(index)

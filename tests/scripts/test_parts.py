@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from migrating import parts
 
 NAMES = {"SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "clip_grad_norm_", "clip_grad_value_", "GradScaler", "save", "load"} | {
-    "DataLoader", "TensorDataset", "DistributedSampler", "Categorical", "NormalDistribution", "pad_sequence", "as_tensor", "FloatTensor", "ModuleDict", "Normalize", "Resize", "CenterCrop", "ToTensor", "assign", "random_split", "Generator", "WeightedRandomSampler"
+    "DataLoader", "TensorDataset", "DistributedSampler", "Categorical", "NormalDistribution", "pad_sequence", "as_tensor", "FloatTensor", "ModuleDict", "Normalize", "Resize", "CenterCrop", "ToTensor", "assign", "random_split", "Generator", "WeightedRandomSampler", "pretrained_embedding"
 }  # fmt: skip
 OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("SGD", {"lr": 0.1}),
@@ -205,3 +205,13 @@ def test_small_ones(ours: Any) -> None:
     y = x
     ours.assign(x, x + 2)
     assert y.asnumpy().tolist() == [2.0, 2.0, 2.0]
+
+
+def test_a_pretrained_embedding_refuses_what_it_has_not(ours: Any) -> None:
+    import mindspore as ms
+
+    table = ms.Tensor(np.ones((3, 2), np.float32))
+    assert not ours.pretrained_embedding(table).embedding_table.requires_grad
+    for option in ({"max_norm": 1.0}, {"padding_idx": 0}, {"scale_grad_by_freq": True}, {"sparse": True}):
+        with pytest.raises(NotImplementedError, match="MSP602"):
+            ours.pretrained_embedding(table, **option)

@@ -159,8 +159,10 @@ def pretrained_embedding(
     embeddings, freeze=True, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False
 ):
     """nn.Embedding that starts from a table; it is trained only if ``freeze`` is False."""
-    if max_norm is not None or padding_idx is not None:
-        raise NotImplementedError("MSP602: a pretrained embedding with max_norm or padding_idx")
+    if max_norm is not None or padding_idx is not None or scale_grad_by_freq or sparse:
+        raise NotImplementedError(
+            "MSP602: a pretrained embedding with max_norm, padding_idx, scale_grad_by_freq or sparse"
+        )
     cell = nn.Embedding(*embeddings.shape, embedding_table=Tensor(embeddings.asnumpy()))
     cell.embedding_table.requires_grad = not freeze
     return cell
