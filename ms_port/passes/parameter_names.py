@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from ms_port.ir.program import CellDef, FunctionDef, Program
@@ -24,10 +25,12 @@ def name_parameters_again(program: Program) -> Program:
     cell = program.cells.get(root.cls) if root is not None else None
     family = tuple(_with_bases(program, cell)) if cell is not None else ()
     owner = next((c for c in family if _constructor(c) is not None), None)
-    if owner is None or not any(_comes_late(m) for c in family for m in c.methods if m.during_init or _is_init(m)):
+    children = {name for name, _ in root.children} if root is not None else set()
+    methods = [m for c in family for m in c.methods if m.during_init or _is_init(m)]
+    if owner is None or not any(_comes_late(m, children) for m in methods):
         return program
-    methods = tuple(_named_again(m) if _is_init(m) else m for m in owner.methods)
-    return replace(program, cells={**program.cells, owner.key: replace(owner, methods=methods)})
+    named = tuple(_named_again(m) if _is_init(m) else m for m in owner.methods)
+    return replace(program, cells={**program.cells, owner.key: replace(owner, methods=named)})
 
 
 def _with_bases(program: Program, cell: CellDef) -> Iterator[CellDef]:
@@ -45,31 +48,34 @@ def _constructor(cell: CellDef) -> FunctionDef | None:
     return next((m for m in cell.methods if _is_init(m)), None)
 
 
-def _comes_late(method: FunctionDef) -> bool:
-    """Whether something of ``self`` that was assigned before gets a cell, or an empty container waits for its cells."""
+def _comes_late(method: FunctionDef, children: AbstractSet[str]) -> bool:
+    """Whether a child of ``self`` that was assigned before gets a cell, or an empty container waits for its cells."""
     nodes = [node for statement in method.body for node in ast.walk(statement)]
-    return any(_fills(node) for node in nodes)
+    return any(_fills(node, children) for node in nodes)
 
 
-def _fills(node: ast.AST) -> bool:
+def _fills(node: ast.AST, children: AbstractSet[str]) -> bool:
     match node:
-        case ast.Call(func=ast.Attribute(value=ast.Attribute() as held, attr=name)) if name in _FILLS:
-            return _of_self(held)
+        case ast.Call(func=ast.Attribute(value=ast.Attribute() | ast.Subscript() as held, attr=name)) if name in _FILLS:
+            return _of_child(held, children)
         case ast.Assign(targets=[ast.Subscript(slice=ast.Tuple() | ast.Slice())]):
             return False  # a part of a tensor
         case ast.Assign(targets=[ast.Subscript(value=ast.Attribute() as held)], value=ast.Call()):
-            return _of_self(held)
+            return _of_child(held, children)
         case ast.Assign(targets=[ast.Attribute(value=ast.Attribute() as held)], value=ast.Call()):
-            return _of_self(held)
+            return _of_child(held, children)
         case ast.Assign(targets=[ast.Attribute() as target], value=ast.Call(args=[], keywords=[]) as made):
-            return _of_self(target) and ast.unparse(made.func) in _CONTAINERS
+            return _of_child(target, children) and ast.unparse(made.func) in _CONTAINERS
     return False
 
 
-def _of_self(node: ast.expr) -> bool:
+def _of_child(node: ast.expr, children: AbstractSet[str]) -> bool:
+    """``self.layers``, ``self.layers[0].blocks`` with ``layers`` a module of the root: a plain list has no names."""
+    held = ""
     while isinstance(node, ast.Attribute | ast.Subscript):
+        held = node.attr if isinstance(node, ast.Attribute) else held
         node = node.value
-    return isinstance(node, ast.Name) and node.id == "self"
+    return isinstance(node, ast.Name) and node.id == "self" and held.rstrip("_") in {c.rstrip("_") for c in children}
 
 
 def _named_again(method: FunctionDef) -> FunctionDef:

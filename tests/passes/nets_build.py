@@ -178,6 +178,24 @@ class Thawed(nn.Module):
         return self.head(self.backbone(x) + self.other(x) + self.third(x))
 
 
+def half_weight_norm(layer: nn.Conv2d) -> nn.Module:
+    """A function of one's own, with a name that ends as torch's, that also changes the layer."""
+    layer.stride = (2, 2)
+    return nn.utils.weight_norm(layer)
+
+
+class OwnNorm(nn.Module):
+    """Layers that a function of one's own changes and norms."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = half_weight_norm(nn.Conv2d(3, 4, 3))
+        self.b = nn.utils.weight_norm(nn.Conv2d(4, 4, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.b(self.a(x))
+
+
 x4 = torch.randn(3, 4, generator=torch.Generator().manual_seed(1))
 
 CASES: Dict[str, Tuple[Callable[[], nn.Module], Tuple[Tensor, ...]]] = {
@@ -185,6 +203,7 @@ CASES: Dict[str, Tuple[Callable[[], nn.Module], Tuple[Tensor, ...]]] = {
     "plain holders": (PlainHolders, (x4,)),
     "filled tensors": (FilledTensors, (x4,)),
     "left overs": (LeftOvers, (x4,)),
+    "own norm": (OwnNorm, (torch.randn(2, 3, 6, 6, generator=torch.Generator().manual_seed(4)),)),
     "thawed": (Thawed, (torch.randn(2, 3, 5, 5, generator=torch.Generator().manual_seed(3)),)),
     "set data": (SetData, (torch.randn(2, 3, 5, 5, generator=torch.Generator().manual_seed(2)),)),
 }

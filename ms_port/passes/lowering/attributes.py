@@ -184,7 +184,8 @@ def _is_named_child(scope: Scope, owners: list[str], bases: tuple[Value, ...], n
     """Whether the name is a child of each Sequential (``nn.Sequential(OrderedDict(norm=...))``), as in the port."""
     if owners != ["torch.nn.Sequential"]:
         return False
-    held = [scope.work.program.modules.get(b.path or "") for b in bases if isinstance(b, ModuleValue)]
+    modules = scope.work.program.modules
+    held = [modules.get(b.path) if b.path is not None else None for b in bases if isinstance(b, ModuleValue)]
     return all(module is not None and name in dict(module.children) for module in held)
 
 

@@ -210,10 +210,10 @@ def lower_torch(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.
         if scope.host or not any(holds_tensor(f.result) for f in facts):
             raise Untranslatable(node, str(error)) from error
         try:
-            return _as_before(call, written, expand_call(scope, node, facts, call))
+            return _as_before(node, call, written, expand_call(scope, node, facts, call))
         except Untranslatable as other:
             return _stub(scope, node, call, f"{error}; {other.reason}")
-    made = _as_before(call, written, accept(scope, node, lowering, api))
+    made = _as_before(node, call, written, accept(scope, node, lowering, api))
     fresh = scope.host and receiver is not None and isinstance(receiver.expression, ast.Call)
     return started(made) if fresh and api.startswith("torch.nn.init.") else made
 
@@ -221,17 +221,36 @@ def lower_torch(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.
 _TRUTHS = frozenset("eq ne lt le gt ge not_equal greater less greater_equal less_equal isnan".split())
 
 
-def _as_before(call: Call, written: str, made: ast.expr) -> ast.expr:
-    """``x.eq_(y)`` and ``x.add_(wider)`` leave x its type, which the form that is not in place changes."""
+_WIDTHS = tuple("bool|uint8 int8|int16|int32|int64|float16 bfloat16|float32|float64|complex64|complex128".split("|"))
+"""Number types as they widen where two meet; those of a row give the next one."""
+
+
+def _as_before(node: ast.Call, call: Call, written: str, made: ast.expr) -> ast.expr:
+    """``x.eq_(y)`` and ``x.add_(wider)`` leave x its type, which the form that is not in place changes.
+
+    Raises Untranslatable where x has several types.
+    """
     receiver = call.receiver
     if receiver is None or written == call.api or not written.endswith("_") or not receiver.values:
         return made
-    kinds = {v.dtype for a in (receiver, *call.args) for v in a.values or () if isinstance(v, TensorValue)}
     name = call.api.rpartition(".")[2]
-    if len(kinds) < 2 and not ((name in _TRUTHS or name.startswith("logical_")) and kinds != {"bool"}):
-        return made
     own = {v.dtype for v in receiver.values if isinstance(v, TensorValue)}
+    others = {v.dtype for a in call.args for v in a.values or () if isinstance(v, TensorValue)}
+    others |= {v.dtype for _, a in call.keywords for v in a.values or () if isinstance(v, TensorValue)}
+    if name.startswith(("scatter", "index_", "masked_", "put", "take")):  # places and masks are no operands
+        others = {dtype for dtype in others if "float" in dtype or "complex" in dtype}
+    truth = (name in _TRUTHS or name.startswith("logical_")) and own != {"bool"}
+    if not truth and not any(_widens(one, other) for one in own for other in others):
+        return made
+    if len(own) > 1:
+        raise Untranslatable(node, f"`{ast.unparse(node)}` writes into tensors of {', '.join(sorted(own))}")
     return ast.Call(ast.Attribute(made, "astype", ast.Load()), [dtype_expression(own.pop())], []) if own else made
+
+
+def _widens(one: str, other: str) -> bool:
+    """Whether torch's result of both types is not the first."""
+    places = [next((i for i, row in enumerate(_WIDTHS) if dtype in row.split()), -1) for dtype in (one, other)]
+    return one != other and places[1] >= places[0]
 
 
 def base_api(scope: Scope, api: str) -> str:

@@ -59,7 +59,8 @@ def _given_paddings(work: Work, owners: Sequence[str]) -> Iterator[Value]:
         for init in inits:
             for facts in init.facts.calls.values():
                 for fact in facts:
-                    if isinstance(fact.callee, FunctionValue) and fact.callee.name.endswith(".__init__"):
+                    callee = fact.callee  # a layer's own constructor is torch's; that of a person's class is not meant
+                    if isinstance(callee, FunctionValue) and callee.torch and callee.name.endswith(".__init__"):
                         named = dict(fact.kwargs)
                         place = fact.args[_PADDING] if len(fact.args) > _PADDING else Literal(0)
                         yield named.get("padding", place)

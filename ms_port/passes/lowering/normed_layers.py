@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 
 from ms_port.ir.program import CallFact
-from ms_port.ir.values import ClassValue, ModuleValue
+from ms_port.ir.values import ClassValue, FunctionValue, ModuleValue
 from ms_port.opmap import Call, NoLowering
 from ms_port.passes.lowering.arguments import torch_arguments
 from ms_port.passes.lowering.constructing import accept
@@ -16,10 +16,9 @@ from ms_port.passes.lowering.scope import Scope, Untranslatable
 def weight_normed(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr | None:
     """``weight_norm(nn.Conv1d(...))``, ``spectral_norm(...)``: one layer, with the arguments of the inner call."""
     classes = {f.result.cls if isinstance(f.result, ModuleValue) else "" for f in facts}
-    name = getattr(facts[0].callee, "name", "")
     if (
         len(classes) != 1
-        or not name.endswith(("weight_norm", "spectral_norm"))
+        or not all(isinstance(f.callee, FunctionValue) and f.callee.torch and _norms(f.callee.name) for f in facts)
         or not node.args
         or not isinstance(node.args[0], ast.Call)
     ):
@@ -33,3 +32,7 @@ def weight_normed(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> as
         return accept(scope, node, scope.work.opmap.lower(Call(normed, args, keywords)), normed)
     except NoLowering as error:
         raise Untranslatable(node, str(error)) from error
+
+
+def _norms(name: str) -> bool:
+    return name.startswith("torch.nn.utils.") and name.rpartition(".")[2] in ("weight_norm", "spectral_norm")

@@ -1,0 +1,104 @@
+"""What the port's source does without: casts, new names and conditions that nothing asks for; nothing is run."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from ms_port.opmap import OpMap
+from tests.passes.port import port
+
+
+class InPlace(nn.Module):
+    def forward(self, x, mask):
+        y = x.clone()
+        y.masked_fill_(mask, 2.0)
+        z = torch.zeros_like(x)
+        z.scatter_(1, mask.long(), x)
+        y.mul_(mask)
+        half = x.half()
+        half.add_(x)
+        truth = x.clone()
+        truth.gt_(0)
+        return y + z, half, truth
+
+
+class SeveralTypes(nn.Module):
+    def forward(self, x, mask):
+        outs = []
+        for t in (x.clone(), x.clone().half()):
+            t.add_(x)
+            outs.append(t.float().masked_fill(mask, 0.0))
+        return outs
+
+
+class Shifted(nn.Conv2d):
+    def __init__(self, channels, kernel, stride, groups, scales, padding):
+        super().__init__(channels, channels, kernel, stride, padding)
+        self.scales = scales
+
+    def forward(self, x):
+        weight = self.weight - self.weight.mean()
+        return nn.functional.conv2d(x, weight, self.bias, self.stride, self.padding) * self.scales[0]
+
+
+class Scaled(Shifted):
+    def __init__(self, channels):
+        super().__init__(channels, 3, 1, 1, (2.0, 3.0), 1)
+
+
+class PlainLists(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.names, self.sizes = [], {}
+        for i in range(2):
+            self.names.append(str(i))
+            self.sizes[i] = len(self.names)
+        self.layer = Scaled(3)
+
+    def forward(self, x):
+        return self.layer(x) * len(self.names) * self.sizes[1]
+
+
+class LateCells(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(3, 3)])
+        self.layers.append(nn.Linear(3, 3))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def _source(tmp_path, factory, *args):
+    ported = port(factory, args, tmp_path, opmap=OpMap.load())
+    return ported.source, {f.rule for f in ported.program.flags if f.open}
+
+
+def test_a_write_in_place_is_cast_only_where_types_widen(tmp_path):
+    source, rules = _source(tmp_path, InPlace, torch.randn(2, 3), torch.ones(2, 3, dtype=torch.bool))
+    assert not rules
+    cast = [line.split(" = ")[0].strip() for line in source.splitlines() if ".astype(" in line]
+    assert cast == ["half", "truth"]
+
+
+def test_a_write_in_place_to_several_types_is_refused(tmp_path):
+    source, rules = _source(tmp_path, SeveralTypes, torch.randn(2, 3), torch.ones(2, 3, dtype=torch.bool))
+    assert "MSP102" in rules
+    assert "writes into tensors of float16, float32" in source
+
+
+def test_plain_lists_and_own_constructors_change_nothing(tmp_path):
+    source, rules = _source(tmp_path, PlainLists, torch.randn(1, 3, 5, 5))
+    assert not rules
+    assert "update_parameters_name" not in source
+    assert "self.padding" in source
+    assert "isinstance(self.padding" not in source
+
+
+def test_cells_that_come_late_are_named_again(tmp_path):
+    source, rules = _source(tmp_path, LateCells, torch.randn(2, 3))
+    assert not rules
+    assert "update_parameters_name" in source
