@@ -53,15 +53,17 @@ def find_padding(model: torch.nn.Module, specs: Sequence[InputSpec]) -> PaddingF
         runs = [_Run(double, arguments) for arguments in _arguments(specs, short)]
         with torch.no_grad():
             results = [run() for run in runs]
+        if not any(t.numel() for t in results[0]):
+            return PaddingFindings(notes=(f"padding along {LABEL} not tried: the outputs hold no float tensor",))
+        sizes = (short, length)
+        flags = [*_norms(double, runs[1], length)]
+        masked = any(_is_mask(s) for s in specs if LABEL in _labels(s))
+        if _differ(results[0], results[1], sizes):
+            flags.append(_flag(*_first_difference(runs, sizes), sizes, masked))
     except Exception as error:  # a check beside the conversion: it never ends it
         return PaddingFindings(
             notes=(f"padding along {LABEL} not tried: {type(error).__name__}: {error}".split("\n")[0],)
         )
-    sizes = (short, length)
-    flags = [*_norms(double, runs[1], length)]
-    masked = any(_is_mask(s) for s in specs if LABEL in _labels(s))
-    if _differ(results[0], results[1], sizes):
-        flags.append(_flag(*_first_difference(runs, sizes), sizes, masked))
     if flags:
         return PaddingFindings(tuple(flags))
     return PaddingFindings(

@@ -1,5 +1,7 @@
 """Padding along ``seq`` is harmless, or the report says what it changes."""
 
+from dataclasses import dataclass
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -63,3 +65,26 @@ def test_a_backward_lstm_and_batch_norm_are_flagged() -> None:
 def test_nothing_is_said_where_nothing_is_labelled() -> None:
     found = find_padding(Tagger(both=True), parse_specs(["ids:int64[4,12]<30"]))
     assert found.flags == () and found.notes == ()
+
+
+@dataclass
+class Wrapped:
+    scores: torch.Tensor
+
+
+class Told(nn.Module):
+    """The scores in a dataclass, or the best class: nothing in them that can be compared."""
+
+    def __init__(self, wrap: bool) -> None:
+        super().__init__()
+        self.tokens, self.wrap = nn.Embedding(30, 8), wrap
+
+    def forward(self, ids: torch.Tensor) -> object:
+        x = self.tokens(ids).mean(1)
+        return Wrapped(x) if self.wrap else x.argmax(-1)
+
+
+def test_outputs_that_are_not_compared_are_said() -> None:
+    for wrap in (False, True):
+        found = find_padding(Told(wrap), parse_specs([IDS]))
+        assert not found.flags and "not tried: the outputs hold no float tensor" in found.notes[0], found

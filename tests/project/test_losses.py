@@ -158,6 +158,11 @@ def test_pictures_are_mixed_as_torchvision_mixes_them(tmp_path: Path, monkeypatc
             np.testing.assert_allclose(found["targets"], targets.numpy(), rtol=1e-5, atol=1e-6)
             shares.append(found["targets"].max())
     assert min(shares) < 0.95  # something was mixed
+    for label in (5, -1, -100):
+        code = f"import argparse, numpy as np, dataset\ny = np.array([0, {label}])\n"
+        code += "dataset.mixed((np.ones((2, 3, 8, 10)), y), argparse.Namespace(mixup=1.0, cutmix=0.0), 0)\n"
+        with pytest.raises(AssertionError, match="mixup and cutmix take 0 to 4"):
+            python(out, code)
 
 
 TOKENS = [TrainInput(n, "int64", (2, 8), limit=300 if n == "input_ids" else 2) for n in ("input_ids", "attention_mask")]
@@ -212,6 +217,27 @@ def test_text_with_labels(tmp_path: Path) -> None:
         "assert target == [3, 1] and ids[1][:3] == [100, 45, 101], ids\n"
     )
     python(out, code)
+
+
+def test_text_for_a_model_with_its_own_loss(tmp_path: Path) -> None:
+    """Its `labels` are the file's, of one token or all; a row without them has its tokens, which the model shifts."""
+    labels = TrainInput("labels", "int64", (2, 8), limit=300)
+    out = training_files(tmp_path / "out", [*TOKENS, labels], ())
+    rows = [{"input_ids": [7, 8, 9], "labels": [-100, 5, 6]}, {"input_ids": [7, 8]}]
+    (out / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (out / "bad.jsonl").write_text(json.dumps({"input_ids": [7, 8], "labels": [5]}))
+    code = (
+        READ + "from text_data import TextFile\n"
+        "given = options('--data', 'text:a.jsonl')\n"
+        "fields = [{'name': n, 'dtype': 'int64', 'shape': [2, 8]} for n in ('input_ids', 'attention_mask', 'labels')]\n"
+        "((_, _, labels),) = TextFile('a.jsonl', given, fields, False).batches()\n"
+        "assert labels.tolist() == [[-100, 5, 6] + [-100] * 5, [7, 8] + [-100] * 6], labels\n"
+        "fields[2]['shape'] = [2]\n"
+        "try:\n    TextFile('bad.jsonl', given, fields, False)\n"
+        "except SystemExit as said:\n    assert '1 labels for 2 tokens' in str(said), said\n"
+        "else:\n    raise AssertionError\n"
+    )
+    assert "labels: the labels, else the tokens" in python(out, code)
 
 
 def test_sizes_are_checked_and_named(tmp_path: Path) -> None:
