@@ -137,8 +137,9 @@ def _observe(
         if second.status == "done" or len(second.result.get("modes", {})) > len(outcome.result.get("modes", {})):
             notes.append(f"cells could not be read: {outcome.message}")
             outcome, side = second, again
-    if all(mode.name in outcome.result.get("modes", {}) for mode in modes):
-        outcome = replace(outcome, status="done", message="", where="")  # it only ended late, or badly
+    if outcome.status == "crashed" and all(mode.name in outcome.result.get("modes", {}) for mode in modes):
+        notes.append(f"MindSpore's process failed after its last result: {outcome.message}")
+        outcome = replace(outcome, status="done", message="", where="")
     clock.lap("waiting for MindSpore")
     clock.laps |= _stages(outcome)
     return Observed(modes, outcome, side.job, ignored, notes)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ms_port.errors import BadInput, one_line
 from ms_port.verify.bisect import find_culprit
 from ms_port.verify.clock import Clock
 from ms_port.verify.forward import largest
@@ -19,6 +18,7 @@ from ms_port.verify.jumps import jumps
 from ms_port.verify.loss import Loss
 from ms_port.verify.process import Side, peaks
 from ms_port.verify.session import OTHERS, Mode, Session
+from ms_port.verify.torch_side import NotDifferentiable
 from ms_port.verify.verdict import Divergence, Level, Status, Worst
 
 AGAIN = 900.0
@@ -50,10 +50,8 @@ def gradient_level(
     try:
         first = make_batch(session, mode, loss)
         seen = observe_port(session, mode, [first], side, timeout, updates)
-    except BadInput:
-        raise
-    except RuntimeError as error:
-        return Level("not run", notes=(f"torch can't differentiate the model here: {one_line(error)}",)), None
+    except NotDifferentiable as error:
+        return Level("not proven", not_proven=(str(error),)), None
     finally:
         side.stop()
     clock.lap("both sides")
@@ -67,7 +65,7 @@ def gradient_level(
         expected = OTHERS * clock.laps["both sides"]
         if expected <= AGAIN:
             again = job.with_name(f"{job.name}-again")
-            kinks = jumps(session, mode, wrong, first, again, min(timeout, AGAIN), loss)
+            kinks = jumps(session, mode, wrong, again, min(timeout, AGAIN), loss)
         else:
             notes = (f"not looked at again on other batches, which would take {expected:.0f} s: it may be a jump",)
         clock.lap("other batches")
@@ -129,7 +127,10 @@ def _level(
         modes={mode.name: status},
         first=_first(session, mode, wrong),
         not_proven=tuple(not_proven),
-        kinks=tuple(f"{name}: error {c.error:.1e}, right on {OTHERS} other batches" for name, c in kinks.items()),
+        kinks=tuple(
+            f"{name}: error {c.error:.1e} (limit {c.limit:.1e}), right on {OTHERS} other batches"
+            for name, c in kinks.items()
+        ),
         notes=tuple(notes),
     )
 

@@ -17,7 +17,7 @@ from ms_port.verify.loss import Loss, loss_cotangents
 from ms_port.verify.objective import Objective, Projection
 from ms_port.verify.process import Outcome, Side
 from ms_port.verify.session import Mode, Session
-from ms_port.verify.torch_side import as_array, run, state_of, tensors
+from ms_port.verify.torch_side import as_array, differentiate, run, state_of, tensors
 from ms_port.weights.convert import apply_rule
 
 
@@ -86,7 +86,10 @@ def torch_gradients(
     inputs: bool = True,
     watch: Any = None,
 ) -> Gradients:
-    """Differentiate torch by parameters (and float ``inputs``), in float32 or float64; ``watch`` as for ``run``."""
+    """Differentiate torch by parameters (and float ``inputs``), in float32 or float64; ``watch`` as for ``run``.
+
+    Raises NotDifferentiable.
+    """
     found, by_output = Gradients(), objective or Projection()
     leaves: dict[int, Tensor] = {}
     model = session.model
@@ -107,7 +110,7 @@ def torch_gradients(
         names = [name for name, value in session.inputs.named(model).items() for _ in tensors(value)]
         wanted = {name: p for name, p in model.named_parameters() if p.requires_grad}
         by = [*wanted.values(), *leaves.values()]
-        grads = torch.autograd.grad(sum(terms[1:], terms[0]), by, allow_unused=True) if terms else [None] * len(by)
+        grads = differentiate(sum(terms[1:], terms[0]), by) if terms else [None] * len(by)
         found.parameters = dict(zip(wanted, grads, strict=False))
         found.inputs = {names[i]: g for i, g in zip(leaves, grads[len(wanted) :], strict=True)}
     return found
@@ -152,14 +155,8 @@ def scale_of(gradients: Gradients) -> float:
     return float(2.0 ** -np.round(np.log2(whole))) if whole else 1.0
 
 
-def compare_gradients(
-    session: Session, seen: Seen, number: int, own: Mapping[str, float] | None = None
-) -> tuple[list[Comparison], list[str], list[str]]:
-    """How the gradients of one batch compare, with the names that none reaches, and that are zero.
-
-    Args:
-        own: by name, relative errors that torch's float32 has on other batches.
-    """
+def compare_gradients(session: Session, seen: Seen, number: int) -> tuple[list[Comparison], list[str], list[str]]:
+    """How the gradients of one batch compare, with the names that none reaches, and that are zero."""
     truth, whole = seen.batches[number].truth, seen.batches[number].truth.whole
     comparisons: list[Comparison] = []
     unreached, zero = [], []
@@ -186,9 +183,7 @@ def compare_gradients(
             equal = got is not None and got.shape == double.shape and size <= SMALL
             comparisons.append(Comparison(name, size, 0.0, 0.0, equal, "" if equal else "should be zero"))
             continue
-        truth_of = make_truth(double, float32)
-        known = (own or {}).get(name, 0.0) * truth_of.scale
-        comparisons.append(compare(name, got, replace(truth_of, error=max(truth_of.error, known))))
+        comparisons.append(compare(name, got, make_truth(double, float32)))
     return comparisons, unreached, zero
 
 
@@ -203,11 +198,17 @@ def gradient_truth(double: Array, single: Array, whole: float) -> Truth:
 def pairs(
     session: Session, truth: Gradients, single: Gradients
 ) -> Iterator[tuple[str, str, str, Tensor | None, Tensor | None]]:
-    """(torch name, port's parameter or "", rule, float64 and float32 gradient) of all that both hold."""
+    """(torch name, port's parameter or "", rule, float64 and float32 gradient) of all that is differentiated by.
+
+    Raises ValueError where only one of the two holds a name: left out, it would look compared.
+    """
+    alone = {*truth.parameters, *truth.inputs} ^ {*single.parameters, *single.inputs}
+    if alone:
+        raise ValueError(f"only one precision of torch has gradients of {', '.join(sorted(alone))}")
     for row in session.port.rows:
-        if row.mindspore and row.rule != "tied" and row.torch in truth.parameters.keys() & single.parameters.keys():
+        if row.mindspore and row.rule != "tied" and row.torch in truth.parameters:
             yield row.torch, row.mindspore, row.rule, truth.parameters[row.torch], single.parameters[row.torch]
-    for name in [n for n in truth.inputs if n in single.inputs]:
+    for name in truth.inputs:
         yield name, "", "same", truth.inputs[name], single.inputs[name]
 
 

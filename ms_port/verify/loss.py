@@ -18,7 +18,7 @@ from ms_port.errors import BadInput, one_line, raised_at
 from ms_port.target import load_object, parse_target
 from ms_port.verify.double import double_precision
 from ms_port.verify.session import Session
-from ms_port.verify.torch_side import run, state_of
+from ms_port.verify.torch_side import differentiate, run, state_of
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,6 @@ def loss_cotangents(session: Session, train: bool, loss: Loss) -> list[Tensor]:
         with double_precision(), torch.enable_grad():
             value = loss.value(raw[0], session.inputs.named(session.model))
         by = [out for out in outputs if out.requires_grad]
-        grads = dict(zip(map(id, by), torch.autograd.grad(value, by, allow_unused=True), strict=True))
+        grads = dict(zip(map(id, by), differentiate(value, by), strict=True))
     found = [grads.get(id(out)) for out in outputs]
     return [torch.zeros(o.shape) if g is None else g.detach().float() for o, g in zip(outputs, found, strict=True)]

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from ms_port.errors import BadInput
 from ms_port.inputs import Dim, InputSpec, example_tensors
 from ms_port.target import load_arguments, load_object, load_target, parse_target
-from ms_port.verify.judge import ULP
 from ms_port.verify.noise import numbers, perturb
 from ms_port.verify.torch_side import tensors
 from ms_port.weights import LazyTensors, ParameterRow, convert, module_state, read_checkpoint
@@ -91,18 +90,6 @@ class Inputs:
         args, kwargs = mapped((self.args, dict(self.kwargs)), change)
         return Inputs(args, kwargs)
 
-    def rounded(self, number: int) -> Inputs:
-        """The same batch with its floats moved by up to an ulp, unless they take three values or fewer (masks)."""
-        counter = count()
-
-        def change(tensor: Tensor) -> Tensor:
-            index = next(counter)
-            few = not tensor.is_floating_point() or len(torch.unique(tensor.flatten()[:1000])) <= 3
-            return tensor if few else nudged(tensor, f"{number} input {index}")
-
-        args, kwargs = mapped((self.args, dict(self.kwargs)), change)
-        return Inputs(args, kwargs)
-
     def named(self, model: nn.Module) -> dict[str, Any]:
         """By forward's parameter names, in its order; only arguments that hold a tensor."""
         bound = inspect.signature(model.forward).bind(*self.args, **self.kwargs).arguments
@@ -116,14 +103,6 @@ class Inputs:
             else:
                 named[name] = value
         return {name: value for name, value in named.items() if tensors(value)}
-
-
-def nudged(tensor: Tensor, key: str) -> Tensor:
-    """A float tensor, each element moved by up to an ulp, the same for the same key; others as they are."""
-    if not tensor.is_floating_point():
-        return tensor
-    uniform = torch.from_numpy(numbers(key, 0, "uniform", tensor.shape)).to(tensor.dtype)
-    return tensor * (1 + (2 * uniform - 1) * ULP)
 
 
 def mapped(value: Any, change: Any) -> Any:

@@ -26,6 +26,7 @@ from ms_port.verify.reference import Reference
 from ms_port.verify.session import Session, check_inputs
 from ms_port.verify.step_level import UPDATES, step_level
 from ms_port.verify.stubs import unwritten
+from ms_port.verify.torch_side import NotDifferentiable
 from ms_port.verify.train_level import train_level
 from ms_port.verify.verdict import LEVELS, Level, Verdict
 from ms_port.weights import WeightsError
@@ -126,7 +127,10 @@ def _levels(job: Job, model: nn.Module, given: Inputs, highest: int) -> Verdict:
                 reference.add_gradient(seen, steps)
             del seen
         if highest >= LEVELS.index("train"):
-            level = train_level(session, modes, folder / "train", job.timeout, job.steps, job.loss, job.say)
+            try:
+                level = train_level(session, modes, folder / "train", job.timeout, job.steps, job.loss, job.say)
+            except NotDifferentiable as error:
+                level = Level("not proven", not_proven=(str(error),))
             verdict = replace(verdict, train=level)
             write_curves(job.port.out / "report", level)
     try:

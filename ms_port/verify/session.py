@@ -16,7 +16,7 @@ from ms_port.capture.user_code import UserCode
 from ms_port.errors import BadInput, one_line, raised_at
 from ms_port.verify.judge import Array, Truth
 from ms_port.verify.noise import perturb
-from ms_port.verify.port import Inputs, Port, noisy_weights, nudged
+from ms_port.verify.port import Inputs, Port, noisy_weights
 from ms_port.verify.process import Side, save_arrays, save_inputs
 from ms_port.verify.torch_side import Record, run, state_of
 from ms_port.weights import convert, write_safetensors
@@ -108,12 +108,6 @@ class Session:
     def varied(self, number: int) -> Session:
         """The same with another batch (0 is this one)."""
         return replace(self, inputs=self.inputs.varied(number)) if number else self
-
-    def rounded(self, number: int) -> Session:
-        """The same computation with other roundings: parameters and inputs moved by up to an ulp (see ``nudged``)."""
-        own = {name for name, _ in self.model.named_parameters()}
-        state = {n: nudged(t, f"{number} {n}") if n in own else t for n, t in self.state.items()}
-        return replace(self, state=state, inputs=self.inputs.rounded(number))
 
     def record(self, train: bool, watched: bool = True, **options: Any) -> Record:
         """Run torch once, and record every module that has a cell if ``watched``."""

@@ -13,12 +13,25 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ms_port.errors import one_line
 from ms_port.verify.double import double_precision
 from ms_port.verify.draws import Draws
 from ms_port.verify.judge import Array, Truth, make_truth
 
 CallKey = tuple[str, int]
 """Dotted path of a module and the number of its call, from 0."""
+
+
+class NotDifferentiable(Exception):
+    """Torch itself can't differentiate the model; nothing else is called so."""
+
+
+def differentiate(value: Tensor, by: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
+    """``torch.autograd.grad``, None where no gradient reaches. Raises NotDifferentiable."""
+    try:
+        return torch.autograd.grad(value, by, allow_unused=True)
+    except RuntimeError as error:
+        raise NotDifferentiable(f"torch can't differentiate the model here: {one_line(error)}") from error
 
 
 def tensors(value: Any) -> list[Tensor]:

@@ -16,7 +16,7 @@ from ms_port.verify.clock import Clock
 from ms_port.verify.desk import Desk
 from ms_port.verify.forward import largest
 from ms_port.verify.gradients import Gradients, gradient_truth, torch_gradients
-from ms_port.verify.judge import ZERO, Comparison, Truth, compare, compare_update, make_truth
+from ms_port.verify.judge import Comparison, Truth, compare, compare_update, make_truth
 from ms_port.verify.loss import Loss, loss_cotangents
 from ms_port.verify.objective import Distance, Projection, usual
 from ms_port.verify.process import Side, peaks
@@ -111,8 +111,6 @@ class Trainer:
         ]
         self.state = {name: tensor.clone() for name, tensor in session.state.items()}
         self.followers: dict[str, Follower] = {}
-        self.errors: dict[str, float] = {}
-        """By parameter, the largest relative error of torch's float32 gradient in any step so far."""
         self.never = {row.torch for row in self.trained}
 
     def launch(self, job: Path, steps: int) -> Side:
@@ -182,7 +180,7 @@ class Trainer:
                 continue
             self.never.discard(row.torch)
             double, near = apply_rule(row.rule, double), apply_rule(row.rule, near)
-            allowed = self._allowed(row.torch, gradient_truth(as_array(double), as_array(near), whole), whole)
+            allowed = gradient_truth(as_array(double), as_array(near), whole).allowed
             follower = self.followers.setdefault(row.torch, Follower(start, OPTIMIZER))
             made = follower.step(start, double, near, allowed)
             self.run.add(step, row.torch, compare_update(row.torch, self.result[str(row.mindspore)], made))
@@ -193,13 +191,6 @@ class Trainer:
         for name in self.state.keys() & truth.buffers.keys():
             self.state[name] = torch.from_numpy(truth.buffers[name]).float()
         self._tie()
-
-    def _allowed(self, name: str, truth: Truth, whole: float) -> float:
-        """How far the port's gradient may be off: by torch's own largest error of the steps so far (see ``jumps``)."""
-        if truth.scale <= ZERO * whole:
-            return truth.allowed
-        largest = self.errors[name] = max(self.errors.get(name, 0.0), truth.error / truth.scale)
-        return replace(truth, error=largest * truth.scale).allowed
 
     def _tie(self) -> None:
         """Tied parameters follow their owner."""

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jsonschema
@@ -20,10 +21,11 @@ from ms_port.errors import BadInput
 from ms_port.report.html import plots
 from ms_port.verify import verify
 from ms_port.verify.desk import Desk
-from ms_port.verify.gradients import Gradients
+from ms_port.verify.gradients import Gradients, pairs
 from ms_port.verify.judge import compare_update
 from ms_port.verify.loss import Loss
 from ms_port.verify.port import Inputs
+from ms_port.verify.torch_side import NotDifferentiable, differentiate
 from ms_port.verify.torch_updates import ADAMW, BOUND, SGD, Follower
 
 SCHEMA = json.loads((Path(ms_port.verify.__file__).parent / "certificate_schema.json").read_text())
@@ -206,13 +208,14 @@ def test_what_takes_too_long_is_not_looked_at_again(tmp_path: Path, monkeypatch:
 
 
 @SLOW
-def test_what_torch_cant_differentiate_is_not_run(tmp_path: Path) -> None:
+def test_what_torch_cant_differentiate_is_not_proven(tmp_path: Path) -> None:
     body = "def __init__(self):\n    super().__init__()\n    self.f = {0}\ndef {1}(self, x):\n    {2}\n    return h\n"
     torch_code = body.format("nn.Linear(6, 6)", "forward", "h = self.f(x).sigmoid()\n    h *= 2")
     port = body.format("nn.Dense(6, 6)", "construct", "h = ops.sigmoid(self.f(x)) * 2")
     verdict = verify(make_small(tmp_path, torch_code, port, ["x:float32[4,6]"]), level="step")
     assert verdict.forward.status == "equal"
-    assert verdict.gradient.status == "not run" and "modified by an inplace operation" in verdict.gradient.notes[0]
+    assert verdict.gradient.status == verdict.status == "not proven", verdict
+    assert "modified by an inplace operation" in verdict.gradient.not_proven[0]
     assert verdict.step.status == "not run" and verdict.step.notes
 
 
@@ -299,6 +302,28 @@ def test_updates_follow_torch_by_element() -> None:
 def test_an_infinite_gradient_does_not_make_the_others_zero() -> None:
     found = Gradients({"a": torch.tensor([torch.inf, 1.0]), "b": torch.tensor([3.0])}, {"x": torch.tensor([torch.nan])})
     assert found.whole == 3.0 and Gradients({"a": torch.tensor([torch.nan])}).whole == 0.0
+
+
+def test_only_torchs_own_words_are_not_differentiable() -> None:
+    x = torch.ones(3, requires_grad=True)
+    y = x.sigmoid()
+    y *= 2
+    with pytest.raises(NotDifferentiable, match="inplace operation"):
+        differentiate(y.sum(), [x])
+    with pytest.raises(TypeError):
+        differentiate(None, [x])  # type: ignore[arg-type]  # a fault of ours is none of torch's
+
+
+def test_a_gradient_that_one_precision_lacks_is_an_error() -> None:
+    row = SimpleNamespace(torch="a", mindspore="a", rule="same")
+    session: Any = SimpleNamespace(port=SimpleNamespace(rows=[row]))
+    one = torch.ones(2)
+    both = Gradients({"a": one}, {"x": one})
+    assert [p[0] for p in pairs(session, both, both)] == ["a", "x"]
+    for lacking in (Gradients({}, {"x": one}), Gradients({"a": one})):
+        for sides in ((both, lacking), (lacking, both)):
+            with pytest.raises(ValueError, match="only one precision"):
+                list(pairs(session, *sides))
 
 
 def test_other_batches_stay_in_range() -> None:
