@@ -11,7 +11,8 @@ R, V, T, M = "residual", "vision_transformer", "text_encoder", "mixed"
 class Fault:
     """One edit of a port (old and new text of model.py, in turns).
 
-    ``path`` is the module at fault, ``op`` the end of the torch call's name, ``cause`` a part of the likely cause.
+    ``path`` is the module at fault, ``op`` the end of the torch call's name, ``cause`` a part of the likely
+    cause, empty where none is known.
     """
 
     port: str
@@ -19,6 +20,8 @@ class Fault:
     edits: tuple[str, ...]
     op: str = ""
     cause: str = ""
+    script: bool = True
+    """Whether report/repro_*.py is due."""
 
 
 FORWARD = {
@@ -35,7 +38,7 @@ FORWARD = {
     "dropout missing in training": Fault(
         R, "dropout", ("nn.Dropout(p=dropout)", "nn.Dropout(p=0.0)"), "dropout", "drops 0"
     ),
-    "sum for mean": Fault(R, "", ("self.pool(x)", "x.sum(axis=(2, 3), keepdims=True)")),
+    "sum for mean": Fault(R, "", ("self.pool(x)", "x.sum(axis=(2, 3), keepdims=True)"), script=False),
     "GELU form": Fault(V, "blocks.0.mlp.1", ("nn.GELU(approximate=False)", "nn.GELU()"), "gelu", "approximate='tanh'"),
     "LayerNorm eps": Fault(
         V, "blocks.0.norm1", ("epsilon=1e-6", "epsilon=1e-7", "epsilon=1e-5", "epsilon=1e-7"), "layer_norm", "eps=1e-07"
@@ -73,6 +76,7 @@ FORWARD = {
         "norm",
         ("x, self.running_mean, self.running_var", "x, self.running_var, self.running_mean"),
         "batch_norm",
+        "exchanged",
     ),
     "functional eps left out": Fault(M, "norm", (", eps=1e-3", ""), "batch_norm", "eps=1e-05"),
     "reflect for replicate": Fault(M, "edge", ('mode="replicate"', 'mode="reflect"'), "pad", "mode='reflect'"),
@@ -95,14 +99,19 @@ FORWARD = {
 """Wrong results."""
 
 GRADIENT = {
-    "padding row trained": Fault(T, "embeddings.word", ("self.word = Embedding(", "self.word = nn.Embedding(")),
-    "stop_gradient added": Fault(V, "blocks.2.attn", ("x = attn @ v", "x = attn @ ops.stop_gradient(v)")),
+    "padding row trained": Fault(
+        T, "embeddings.word", ("self.word = Embedding(", "self.word = nn.Embedding("), cause="row of padding_idx"
+    ),
+    "stop_gradient added": Fault(
+        V, "blocks.2.attn", ("x = attn @ v", "x = attn @ ops.stop_gradient(v)"), cause="stop_gradient"
+    ),
     "stop_gradient on what a cell gives": Fault(
         V,
         "blocks.2",
         ("self.ls2(self.mlp(", "self.ls2(ops.stop_gradient(self.mlp(", "self.norm2(x))))", "self.norm2(x)))))"),
+        cause="stop_gradient",
     ),
-    "stop_gradient missing": Fault(M, "mix", ("y * ops.stop_gradient(y)", "y * y")),
+    "stop_gradient missing": Fault(M, "mix", ("y * ops.stop_gradient(y)", "y * y"), cause="no stop_gradient"),
     "gradient through a cast to integers": Fault(
         M,
         "mix",
@@ -132,6 +141,7 @@ GRADIENT["tied weight copied"] = Fault(
         '    weights["decoder.weight"] = ms.Parameter(weights["embeddings.word.embedding_table"].value())\n' + FITS,
     ),
     cause="torch ties decoder.weight to embeddings.word.weight",
+    script=False,
 )
 
 STEP = {

@@ -14,7 +14,7 @@ import numpy as np
 from mindspore import Parameter, Tensor, nn, ops
 from mindspore.common.initializer import Normal, TruncatedNormal, initializer
 
-from .functions import Uniform
+from .functions import Rand
 
 __all__ = ["VisionTransformer", "build_model", "load_weights"]
 
@@ -36,7 +36,7 @@ class DropPath(nn.Cell):
     def __init__(self, p: float = 0.0) -> None:
         super().__init__()
         self.p = p
-        self.rand = Uniform()
+        self.rand = Rand()
 
     def construct(self, x: Tensor) -> Tensor:
         return drop_path(x, self.p, self.training, self.rand)
