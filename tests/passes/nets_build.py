@@ -196,6 +196,23 @@ class OwnNorm(nn.Module):
         return self.b(self.a(x))
 
 
+class ReadPadding(nn.Module):
+    """A part of a convolution's padding, which torch holds as a tuple."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Conv2d(3, 3, 3, padding=1)
+        self.b = nn.Conv2d(3, 3, 3, padding=(1, 2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        top, left = self.a.padding
+        x = self.b(self.a(x)) * (self.a.padding[0] + self.b.padding[1])
+        return (
+            nn.functional.pad(x, (top, left))
+            + nn.functional.conv2d(x, self.a.weight, None, self.a.stride, self.b.padding).sum()
+        )
+
+
 x4 = torch.randn(3, 4, generator=torch.Generator().manual_seed(1))
 
 CASES: Dict[str, Tuple[Callable[[], nn.Module], Tuple[Tensor, ...]]] = {
@@ -204,6 +221,7 @@ CASES: Dict[str, Tuple[Callable[[], nn.Module], Tuple[Tensor, ...]]] = {
     "filled tensors": (FilledTensors, (x4,)),
     "left overs": (LeftOvers, (x4,)),
     "own norm": (OwnNorm, (torch.randn(2, 3, 6, 6, generator=torch.Generator().manual_seed(4)),)),
+    "read padding": (ReadPadding, (torch.randn(2, 3, 6, 6, generator=torch.Generator().manual_seed(5)),)),
     "thawed": (Thawed, (torch.randn(2, 3, 5, 5, generator=torch.Generator().manual_seed(3)),)),
     "set data": (SetData, (torch.randn(2, 3, 5, 5, generator=torch.Generator().manual_seed(2)),)),
 }

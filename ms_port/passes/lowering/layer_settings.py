@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from ms_port.ir.program import FunctionDef
-from ms_port.ir.tree import copy, expression, literal
-from ms_port.ir.values import FunctionValue, Literal, Value
+from ms_port.ir.tree import copy, expression, literal, nid
+from ms_port.ir.values import FunctionValue, Literal, ModuleValue, Value
 from ms_port.passes.lowering.base_layers import layer_base
 from ms_port.passes.lowering.scope import Scope, Work
 
@@ -33,11 +33,25 @@ def layer_setting(scope: Scope, node: ast.Attribute, owners: Sequence[str], base
         return ast.Subscript(held, part, ast.Load())
     if node.attr != "padding":
         return held
-    given = list(_given_paddings(scope.work, owners))
-    if given and all(isinstance(v, Literal) and isinstance(v.value, int) for v in given):
-        return held
-    made = expression("__held__ if isinstance(__held__, int) else __held__[::2]")  # (top, bottom, left, right)
-    return _Put(held).visit(made)  # type: ignore[no-any-return]
+    paths = {v.path for v in scope.values(node.value) if isinstance(v, ModuleValue)}
+    given = list(_given_paddings(scope.work, owners, paths))
+    numbers = {isinstance(v.value, int) for v in given if isinstance(v, Literal)}
+    plain, parts = "__held__", "__held__[::2]"  # of (top, bottom, left, right)
+    if not _is_argument(scope, node):  # `conv.padding[0]`: torch's is a tuple, whatever was given
+        plain = f"({', '.join(['__held__'] * int(layer[-2]))})"
+    if len(numbers) != 1 or not all(isinstance(v, Literal) for v in given):
+        return _put(held, f"{plain} if isinstance(__held__, int) else {parts}")
+    return _put(held, plain if numbers == {True} else parts)
+
+
+def _put(held: ast.expr, text: str) -> ast.expr:
+    return _Put(held).visit(expression(text))  # type: ignore[no-any-return]
+
+
+def _is_argument(scope: Scope, node: ast.expr) -> bool:
+    """Whether the node is handed to a call as it stands: a convolution takes a number and a tuple."""
+    calls = (n for s in scope.function.body for n in ast.walk(s) if isinstance(n, ast.Call))
+    return any(nid(a) == nid(node) for c in calls for a in [*c.args, *(k.value for k in c.keywords)])
 
 
 class _Put(ast.NodeTransformer):
@@ -52,8 +66,8 @@ _PADDING = 4
 """Its place among the arguments of a convolution."""
 
 
-def _given_paddings(work: Work, owners: Sequence[str]) -> Iterator[Value]:
-    """What the layers' own constructors were given as padding, as it was written."""
+def _given_paddings(work: Work, owners: Sequence[str], paths: Collection[str | None]) -> Iterator[Value]:
+    """What the layers' own constructors were given as padding, as it was written; ``paths`` are those of torch's."""
     for owner in owners:
         inits = list(_constructors(work, owner))
         for init in inits:
@@ -66,7 +80,7 @@ def _given_paddings(work: Work, owners: Sequence[str]) -> Iterator[Value]:
                         yield named.get("padding", place)
         if not inits:
             for module in work.program.modules.values():
-                if module.cls == owner:
+                if module.cls == owner and (module.path in paths or None in paths):
                     yield dict(module.arguments).get("padding", Literal(0))
 
 
