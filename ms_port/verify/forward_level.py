@@ -49,7 +49,7 @@ def forward_level(
     for name, report in seen.finished.items():
         if report["unanswered"]:
             cells = ", ".join(report["unanswered"][:5])
-            seen.notes.append(f"{name} mode was not run: nothing in the port answers the random draws of {cells}")
+            seen.unproven[name] = f"{name} mode: nothing in the port answers the random draws of {cells}"
     clock.lap("comparing")
     kinked = _kinked(session, seen, findings, folder, timeout)
     clock.lap("other batches")
@@ -114,7 +114,7 @@ def _observe(
 ) -> Observed:
     """Run torch in float32 first (the port's taps need the shapes), then torch in float64 beside the port."""
     say("torch in float32")
-    modes, notes = _modes(session)
+    modes, notes, unproven = _modes(session)
     clock.lap("torch float32")
     say("torch in float64, and MindSpore beside it")
     folder.mkdir(exist_ok=True)
@@ -142,7 +142,7 @@ def _observe(
         outcome = replace(outcome, status="done", message="", where="")
     clock.lap("waiting for MindSpore")
     clock.laps |= _stages(outcome)
-    return Observed(modes, outcome, side.job, ignored, notes)
+    return Observed(modes, outcome, side.job, ignored, notes, unproven)
 
 
 def _stages(outcome: Outcome) -> dict[str, float]:
@@ -153,8 +153,8 @@ def _stages(outcome: Outcome) -> dict[str, float]:
     return parts
 
 
-def _modes(session: Session) -> tuple[list[Mode], list[str]]:
-    """Eval, and train where torch itself can and all draws can be replayed; with the reasons for what is left out."""
+def _modes(session: Session) -> tuple[list[Mode], list[str], dict[str, str]]:
+    """Eval, and train where torch itself can and all draws can be replayed; why torch can't, and what is not proven."""
     try:
         modes = [session.mode(train=False)]
     except BadInput:
@@ -164,10 +164,10 @@ def _modes(session: Session) -> tuple[list[Mode], list[str]]:
     try:
         train = session.mode(train=True)
     except Exception as error:
-        return modes, [f"train mode was not run: torch raised {type(error).__name__}: {error}"]
+        return modes, [f"train mode was not run: torch raised {type(error).__name__}: {error}"], {}
     if train.single.random:
-        return modes, ["train mode was not run: the model draws random numbers that can't be replayed"]
-    return [*modes, train], []
+        return modes, [], {"train": "train mode: the model draws random numbers that can't be replayed"}
+    return [*modes, train], [], {}
 
 
 def _level(
@@ -178,12 +178,14 @@ def _level(
     kinked: Collection[str],
 ) -> Level:
     statuses: dict[str, Status] = {"eval": "not run", "train": "not run"}
+    statuses |= dict.fromkeys(seen.unproven, "not proven")
     not_proven = [f"input {name}: torch's outputs do not depend on it here" for name in seen.ignored]
+    not_proven += seen.unproven.values()
     notes = list(seen.notes)
     for mode in seen.modes:
         if mode.name not in findings:
-            ended = mode.name in seen.finished
-            statuses[mode.name] = "crashed" if seen.outcome.status == "crashed" and not ended else "not run"
+            if seen.outcome.status == "crashed" and mode.name not in seen.finished:
+                statuses[mode.name] = "crashed"
             continue
         found = findings[mode.name]
         zero = [f"{c.name} is exactly zero ({mode.name})" for c in found.outputs if c.zero]

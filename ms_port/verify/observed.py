@@ -21,6 +21,8 @@ class Observed:
     """Where the port's arrays are, a folder a mode."""
     ignored: list[str]
     notes: list[str]
+    unproven: dict[str, str]
+    """Mode -> why it can't be compared though torch runs it: draws that nothing replays or answers."""
 
     @property
     def finished(self) -> Mapping[str, Mapping[str, Any]]:
