@@ -75,6 +75,15 @@ def is_self_attribute(node: ast.AST) -> bool:
     return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
 
 
+def is_place(node: ast.expr, items: bool = False) -> bool:
+    """``x``, ``self.w``, with ``items`` also ``pair[0]``: reading it again gives the same tensor."""
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        if isinstance(node, ast.Subscript) and not (items and isinstance(node.slice, ast.Constant)):
+            return False
+        node = node.value
+    return isinstance(node, ast.Name)
+
+
 def literal(value: object) -> ast.expr:
     """Source for a literal: infinities, tuples, slices, enums refused. Raises ValueError."""
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ms_port.ir.program import EMPTY_FACTS, CallFact, FunctionDef
-from ms_port.ir.tree import literal
+from ms_port.ir.tree import is_place, literal
 from ms_port.ir.values import DictValue, DType, Literal, SequenceValue, TensorValue, Value
 from ms_port.opmap import Argument, Call, Lowering, NoLowering
 from ms_port.passes.lowering.expansion import Expansion, NotExpandable, Step, expand
@@ -75,7 +75,7 @@ def _by_source(value: Value, made: ast.expr, keys: dict[str, int]) -> Value:
     match value:
         case TensorValue():
             # what is computed twice may differ, by its draws
-            text = f"{ast.unparse(made)} {'' if _is_place(made) else len(keys)}"
+            text = f"{ast.unparse(made)} {'' if is_place(made, items=True) else len(keys)}"
             return replace(value, key=keys.setdefault(text, len(keys) + 1))
         case SequenceValue(kind=kind, items=items):
             return SequenceValue(kind, tuple(_by_source(v, _item(made, i), keys) for i, v in enumerate(items)))
@@ -83,15 +83,6 @@ def _by_source(value: Value, made: ast.expr, keys: dict[str, int]) -> Value:
             parts = ((k, ast.Subscript(made, literal(k), ast.Load()), v) for k, v in pairs)
             return DictValue(tuple((k, _by_source(v, part, keys)) for k, part, v in parts))
     return value
-
-
-def _is_place(node: ast.expr) -> bool:
-    """``x``, ``self.w``, ``pair[0]``: reading it again gives the same tensor."""
-    while isinstance(node, ast.Attribute | ast.Subscript):
-        if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Constant):
-            return False
-        node = node.value
-    return isinstance(node, ast.Name)
 
 
 def _expanded(scope: Scope, node: ast.Call, api: str, run: _Run) -> _Body:

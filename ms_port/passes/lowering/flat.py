@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from ms_port.ir.program import EMPTY_FACTS, CallFact, FunctionDef, LedgerEntry
-from ms_port.ir.tree import copy, literal
+from ms_port.ir.tree import copy, is_place, literal
 from ms_port.ir.values import (
     DictValue,
     DType,
@@ -84,14 +84,7 @@ def _single_call(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast
 def _reads_once(made: ast.expr, inputs: Mapping[str, ast.expr]) -> bool:
     """Whether no argument that is more than a name would be computed twice, with its draws and statistics."""
     names = [n.id for n in ast.walk(made) if isinstance(n, ast.Name)]
-    return all(names.count(name) < 2 or _is_place(given) for name, given in inputs.items())
-
-
-def _is_place(node: ast.expr) -> bool:
-    """``x``, ``self.scale``: reading it again gives the same tensor."""
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return isinstance(node, ast.Name)
+    return all(names.count(name) < 2 or is_place(given) for name, given in inputs.items())
 
 
 class _Filled(ast.NodeTransformer):
