@@ -91,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--again", metavar="STATUS", nargs="*", help="run again what had a status (none given: all)")
     parser.add_argument("--every", type=int, default=1, help="every n-th case only")
     parser.add_argument("--skip", type=int, default=0, help="leave out so many at the beginning")
-    parser.add_argument("--seconds", type=float, default=300.0, help="limit a case")
+    parser.add_argument("--seconds", type=float, default=300.0, help="limit a case, of processor time")
     parser.add_argument("--gigabytes", type=float, default=4.0, help="limit a case")
     parser.add_argument("--budget", type=float, default=float("inf"), help="seconds after which no case is begun")
     parser.add_argument("--tables", action="store_true", help="run nothing: write the tables of what there is")

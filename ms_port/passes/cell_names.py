@@ -189,7 +189,7 @@ class _Rename(ast.NodeTransformer):
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         self.generic_visit(node)
-        if node.attr not in self._names or getattr(node, "of_config", None) is not None:
+        if node.attr not in self._names or getattr(node, "of_configs", None) is not None:
             return node
         base = node.value.id if isinstance(node.value, ast.Name) else ""
         if base == "self":

@@ -71,7 +71,7 @@ def _kept_attributes(program: Program) -> frozenset[str]:
             }
             for node in ast.walk(statement):
                 if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and id(node) not in filled:
-                    if getattr(node, "of_config", None) is not None:
+                    if getattr(node, "of_configs", None) is not None:
                         continue  # a field of the configuration, not of a cell
                     read.add(node.attr)
                 elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
@@ -88,7 +88,7 @@ def _read_fields(program: Program) -> frozenset[str]:
         for function in all_functions(program)
         for statement in function.body
         for node in ast.walk(statement)
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and hasattr(node, "of_config")
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and hasattr(node, "of_configs")
     )
 
 

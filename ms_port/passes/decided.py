@@ -65,7 +65,7 @@ def _read_attributes(program: Program) -> Iterator[str]:
             called = {id(n.func) for n in ast.walk(statement) if isinstance(n, ast.Call)}
             for node in ast.walk(statement):
                 if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and id(node) not in called:
-                    if getattr(node, "of_config", None) is None:
+                    if getattr(node, "of_configs", None) is None:
                         yield node.attr
                 elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                     yield node.value
@@ -81,8 +81,8 @@ def _behind_attributes(
             continue
         if isinstance(value, ast.Name):
             yield ("parameter", function.key, value.id), decided
-        elif isinstance(value, ast.Attribute) and (cls := getattr(value, "of_config", None)) is not None:
-            yield ("field", cls, value.attr), decided
+        elif isinstance(value, ast.Attribute):
+            yield from ((("field", cls, value.attr), decided) for cls in getattr(value, "of_configs", ()))
 
 
 def _attribute_stores(statement: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
@@ -151,9 +151,10 @@ class _Settle(ast.NodeTransformer):
             return []
         return made if isinstance(made, list) else [made]
 
-    def _replaced(self, node: ast.expr, kind: str, owner: str, name: str) -> ast.expr:
-        value = self._wanted.get((kind, owner, name))
-        if value is None:
+    def _replaced(self, node: ast.expr, kind: str, owners: Sequence[str], name: str) -> ast.expr:
+        values = [self._wanted.get((kind, owner, name)) for owner in owners]
+        value = values[0]
+        if value is None or any(v != value for v in values):
             return node
         self.changed = True
         return literal(value.value)
@@ -161,11 +162,11 @@ class _Settle(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.AST:
         if not isinstance(node.ctx, ast.Load) or node.id in self._stored:
             return node
-        return self._replaced(node, "parameter", self._key, node.id)
+        return self._replaced(node, "parameter", [self._key], node.id)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        if (cls := getattr(node, "of_config", None)) is not None and isinstance(node.ctx, ast.Load):
-            made = self._replaced(node, "field", cls, node.attr)
+        if (owners := getattr(node, "of_configs", ())) and isinstance(node.ctx, ast.Load):
+            made = self._replaced(node, "field", owners, node.attr)
             if made is not node:
                 return made
         return self.generic_visit(node)

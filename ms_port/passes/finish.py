@@ -73,9 +73,9 @@ def _configs(program: Program) -> dict[str, dict[str, Value]]:
     for function in all_functions(program):
         for statement in function.body:
             for node in ast.walk(statement):
-                cls = getattr(node, "of_config", None)
-                if cls is not None and isinstance(node, ast.Attribute):
-                    read.setdefault(cls, set()).add(node.attr)
+                if isinstance(node, ast.Attribute):
+                    for cls in getattr(node, "of_configs", ()):
+                        read.setdefault(cls, set()).add(node.attr)
     configs: dict[str, dict[str, Value]] = {}
     for cls, seen in program.configs.items():
         known = program.config_classes.get(cls)

@@ -19,7 +19,7 @@ from ms_port.ir.values import (
     Value,
     holds_tensor,
 )
-from ms_port.passes.lowering.configs import is_field
+from ms_port.passes.lowering.configs import field_of, is_field
 from ms_port.passes.lowering.held import held_module
 from ms_port.passes.lowering.layer_settings import layer_setting
 from ms_port.passes.lowering.names import is_foreign, of_value, scope_lower
@@ -58,7 +58,7 @@ def lower_attribute(scope: Scope, node: ast.Attribute) -> ast.expr:
         case TensorValue():
             return _tensor_attribute(scope, node)
         case ObjectValue(kind="config"):
-            return _config_attribute(scope, node, base, values)
+            return _config_attribute(scope, node, bases, values)
         case ObjectValue(kind="output"):
             return _output_attribute(scope, node, base, values)
         case ClassValue(name=name) if name in scope.work.program.cells and isinstance(constant_of(values), ast.expr):
@@ -319,7 +319,11 @@ def _tensor_attribute(scope: Scope, node: ast.Attribute) -> ast.expr:
     return constant
 
 
-def _config_attribute(scope: Scope, node: ast.Attribute, base: ObjectValue, values: tuple[Value, ...]) -> ast.expr:
+def _config_attribute(
+    scope: Scope, node: ast.Attribute, bases: tuple[Value, ...], values: tuple[Value, ...]
+) -> ast.expr:
+    base = bases[0]
+    assert isinstance(base, ObjectValue)
     constant = constant_of(values)
     try:
         owner = scope_lower(scope, node.value)
@@ -335,10 +339,7 @@ def _config_attribute(scope: Scope, node: ast.Attribute, base: ObjectValue, valu
     if base.cls in scope.work.program.cells:
         _need_property(scope, base.cls, node.attr)
         return ast.Attribute(owner, node.attr, node.ctx)
-    scope.work.config_fields[base.cls][node.attr] = values[0]
-    made = ast.Attribute(owner, node.attr, node.ctx)
-    made.of_config = base.cls  # type: ignore[attr-defined]
-    return made
+    return field_of(scope, ast.Attribute(owner, node.attr, node.ctx), bases, values[0])
 
 
 def _output_attribute(scope: Scope, node: ast.Attribute, base: ObjectValue, values: tuple[Value, ...]) -> ast.expr:

@@ -9,6 +9,7 @@ from ms_port.ir.program import CallFact
 from ms_port.ir.tree import literal, nid
 from ms_port.ir.values import ClassValue, Literal, ModuleValue, ObjectValue, SequenceValue, TensorValue, holds_tensor
 from ms_port.passes.cell_names import CELL_NAMES
+from ms_port.passes.lowering.configs import field_of
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.legacy_tensors import LEGACY, legacy_tensor
 from ms_port.passes.lowering.scope import Scope, Untranslatable, same
@@ -223,10 +224,8 @@ def _getattr(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.exp
         result = facts[0].result
         if isinstance(subject, ObjectValue) and subject.kind == "config" and isinstance(result, Literal):
             owner = lower(scope, node.args[0])
-            scope.work.config_fields[subject.cls][names[0].value] = result
-            made = ast.Attribute(owner, names[0].value, ast.Load())
-            made.of_config = subject.cls  # type: ignore[attr-defined]
-            return made
+            subjects = [f.args[0] for f in facts if f.args]
+            return field_of(scope, ast.Attribute(owner, names[0].value, ast.Load()), subjects, result)
         if isinstance(subject, ModuleValue) and scope.host and _may_lack(scope, facts):
             return ast.Call(ast.Name("getattr", ast.Load()), [lower(scope, a) for a in node.args], [])
         if isinstance(subject, ModuleValue) and (isinstance(result, ModuleValue) or scope.host):

@@ -102,8 +102,20 @@ def read_fields(scope: Scope, node: ast.AST, made: ast.expr, arguments: Sequence
             found = dict(owner.fields).get(part.attr)
             if not isinstance(found, Literal):
                 raise Untranslatable(node, f"the configuration has no plain field `{part.attr}`")
-            scope.work.config_fields[owner.cls][part.attr] = found
-            part.of_config = owner.cls  # type: ignore[attr-defined]
+            field_of(scope, part, (owner,), found)
+
+
+def field_of(scope: Scope, made: ast.Attribute, owners: Sequence[Value], value: Value) -> ast.Attribute:
+    """Note that the expression reads its field of all these configurations: one place may meet several classes.
+
+    ``value`` stands for the field where a configuration itself does not hold it.
+    """
+    configs = [o for o in owners if isinstance(o, ObjectValue) and o.kind == "config"]
+    for owner in configs:
+        found = dict(owner.fields).get(made.attr, value)
+        scope.work.config_fields[owner.cls].setdefault(made.attr, found if is_field(found) else value)
+    made.of_configs = tuple(sorted({owner.cls for owner in configs}))  # type: ignore[attr-defined]
+    return made
 
 
 def _class_value(work: Work, name: str, pairs: tuple[tuple[str, Value], ...]) -> ast.expr:
