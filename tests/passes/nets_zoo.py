@@ -103,7 +103,55 @@ class Chosen(nn.Module):
         return x
 
 
+@dataclass
+class WordConfig:
+    width: int = 8
+    layers: int = 2
+
+
+@dataclass
+class ImageConfig:
+    width: int = 4
+    layers: int = 1
+    patch: int = 2
+
+
+@dataclass
+class BothConfig:
+    words: WordConfig
+    images: ImageConfig
+
+
+class Encoder(nn.Module):
+    def __init__(self, config: WordConfig | ImageConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.layers = nn.ModuleList([nn.Linear(config.width, config.width) for _ in range(config.layers)])
+        self.scale = getattr(config, "patch", 1) ** -0.5
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = layer(x).tanh()
+        return x * self.scale / self.config.width
+
+
+class Both(nn.Module):
+    """One class is built from configurations of two classes, of which each keeps its fields."""
+
+    def __init__(self, config: BothConfig) -> None:
+        super().__init__()
+        self.words = Encoder(config.words)
+        self.images = Encoder(config.images)
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return self.words(x).sum(-1) + self.images(y).sum(-1)
+
+
 CASES = {
+    "two configurations": (
+        functools.partial(Both, BothConfig(WordConfig(layers=3), ImageConfig(width=6))),
+        (image(2, 8), image(2, 6)),
+    ),
     "chosen": (Chosen, (image(2, 8),)),
     "same padding": (SamePadding, (image(2, 3, 8, 9),)),
     "computed": (functools.partial(Computed, Sizes()), (image(2, 8),)),
