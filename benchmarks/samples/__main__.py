@@ -84,7 +84,11 @@ def _convert(options: argparse.Namespace) -> None:
         _forget(file, options.match)
         _forget(options.out / "run.jsonl", options.match)
     done, op_map, start, count = _lines(file), OpMap.load(), time.time(), 0
+    now = options.out / "now"
     with file.open("a", encoding="utf-8") as out:
+        if now.exists() and (key := now.read_text(encoding="utf-8")) not in done:
+            made = done[key] = Converted(key, "", "crash", "the process died of it").to_json()
+            print(json.dumps(made), file=out, flush=True)
         for item in _samples(options):
             key = item[0] if isinstance(item, tuple) else item.key
             if key in done or count >= options.limit:
@@ -92,6 +96,7 @@ def _convert(options: argparse.Namespace) -> None:
             if isinstance(item, tuple):
                 made = Converted(key, "", "skipped", item[1])
             else:
+                now.write_text(key, encoding="utf-8")
                 made = convert_sample(item, op_map, options.out)
             print(json.dumps(made.to_json()), file=out, flush=True)
             count += 1
