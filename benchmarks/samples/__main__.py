@@ -91,7 +91,9 @@ def _convert(options: argparse.Namespace) -> None:
             print(json.dumps(made), file=out, flush=True)
         for item in _samples(options):
             key = item[0] if isinstance(item, tuple) else item.key
-            if key in done or count >= options.limit:
+            if count >= options.limit:
+                break
+            if key in done:
                 continue
             if isinstance(item, tuple):
                 made = Converted(key, "", "skipped", item[1])

@@ -14,6 +14,7 @@ import torch
 from torch.overrides import resolve_name
 
 from ms_port.capture.closures import global_name
+from ms_port.capture.names import canonical_name
 from ms_port.capture.normed import normed_class
 from ms_port.capture.recording import Recording
 from ms_port.ir import values as ir
@@ -53,6 +54,8 @@ def api_name(func: Any) -> str | None:
         getattr(func, "__self__", None), torch.Tensor
     ):
         return f"torch.Tensor.{func.__name__}"
+    if isinstance(func, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+        return canonical_name(func)
     try:
         name = resolve_name(func)
     except TypeError:  # a callable that can't be hashed (numpy's poly1d)

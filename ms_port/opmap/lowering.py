@@ -91,7 +91,8 @@ def check_used(row: Row, chosen: Chosen) -> None:
     """Nothing that the source gives may be dropped silently. Raises NoLowering."""
     for parameter in chosen.overload.signature:
         name = parameter.name
-        used = name in chosen.form.mentions or name in chosen.overload.considered or name in IGNORED
+        form = chosen.form
+        used = name in form.mentions | form.ignored | chosen.overload.considered | IGNORED
         if name not in chosen.bound or used:
             continue
         slot = chosen.slots[name]

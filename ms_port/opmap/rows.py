@@ -67,6 +67,8 @@ class Form:
     weights: tuple[WeightRule, ...] | None = None
     attributes: Mapping[str, str] | None = None
     forward: str | None = None
+    ignored: frozenset[str] = frozenset()
+    """Parameters that mean nothing where a variant's condition holds."""
 
 
 @dataclass(frozen=True)

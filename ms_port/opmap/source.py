@@ -240,6 +240,7 @@ def _form(api: str, data: Mapping[str, Any], signature: tuple[Any, ...], names: 
         weights=weight_rules(data["weights"]) if "weights" in data else None,
         attributes=data.get("attributes"),
         forward=data.get("forward"),
+        ignored=frozenset(data.get("ignore", ())),
     )
 
 

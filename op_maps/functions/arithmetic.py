@@ -27,6 +27,9 @@ def diff(x: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, ap
     parts = (x,) if prepend is None else (prepend, x)
     parts = parts if append is None else (*parts, append)
     out = ops.cat(parts, axis=dim) if len(parts) > 1 else x
+    dim = dim % x.ndim
+    if n >= out.shape[dim]:
+        return ops.zeros((*out.shape[:dim], 0, *out.shape[dim + 1 :]), out.dtype)
     for _ in range(n):
         size = out.shape[dim]
         high, low = out.narrow(dim, 1, size - 1), out.narrow(dim, 0, size - 1)

@@ -41,3 +41,10 @@ def corrcoef(x: Tensor) -> Tensor:
     products = ops.matmul(apart, apart.swapaxes(0, 1))
     spread = ops.sqrt(ops.diagonal(products))
     return ops.clamp(products / spread.expand_dims(0) / spread.expand_dims(1), -1.0, 1.0)
+
+
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
+    """torch.cdist where the dimensions in front are several or differ (ops.cdist takes one)."""
+    x1, x2 = x1 + ops.zeros_like(x2[..., :1, :1]), x2 + ops.zeros_like(x1[..., :1, :1])
+    found = ops.cdist(x1.reshape((-1, *x1.shape[-2:])), x2.reshape((-1, *x2.shape[-2:])), p)
+    return found.reshape((*x1.shape[:-1], x2.shape[-2]))

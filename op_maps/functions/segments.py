@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mindspore as ms
 from mindspore import Tensor, ops
+from mindspore.ops import constexpr
 
 
 def places_along(shape: tuple[int, ...], dim: int, index: Tensor) -> Tensor:
@@ -69,14 +70,40 @@ def index_reduce_flat(x: Tensor, dim: int, index: Tensor, source: Tensor, reduce
     return ops.where(count > 0, total / ops.clamp(count, min=1.0), flat).reshape(x.shape)
 
 
-def index_put_sum(x: Tensor, indices: tuple[Tensor, ...], values: Tensor) -> Tensor:
-    """torch.index_put with ``accumulate=True``; indices are integers for the first dimensions."""
-    total = ops.zeros_like(indices[0])
-    for index in indices[1:]:
-        total = total + ops.zeros_like(index)
-    shape = total.shape
-    parts = []
-    for axis in range(len(indices)):
-        parts.append(ops.broadcast_to(indices[axis] % x.shape[axis], shape))
-    rest = x.shape[len(indices) :]
-    return ops.tensor_scatter_add(x, ops.stack(parts, -1), ops.broadcast_to(values, (*shape, *rest)))
+def index_put_sum(x: Tensor, indices: tuple[Tensor | None, ...], values: Tensor) -> Tensor:
+    """torch.index_put with ``accumulate=True``; indices are integers, None takes a whole dimension."""
+    axes = [axis for axis in range(len(indices)) if indices[axis] is not None]
+    others = [axis for axis in range(x.ndim) if axis not in axes]
+    total = ops.zeros((), ms.int64)
+    for axis in axes:
+        total = total + ops.zeros(indices[axis].shape, ms.int64)
+    count, first = total.ndim, axes[0] if axes[-1] - axes[0] == len(axes) - 1 else 0
+    parts = [ops.broadcast_to(indices[axis] % x.shape[axis], total.shape) for axis in axes]
+    rest = [x.shape[axis] for axis in others]
+    values = ops.broadcast_to(values, (*rest[:first], *total.shape, *rest[first:]))
+    front = [*range(first, first + count), *range(first), *range(first + count, values.ndim)]
+    moved = ops.tensor_scatter_add(
+        ops.permute(x, (*axes, *others)), ops.stack(parts, -1), ops.permute(values, tuple(front))
+    )
+    return ops.permute(moved, inverse_order((*axes, *others)))
+
+
+@constexpr
+def inverse_order(order: tuple[int, ...]) -> tuple[int, ...]:
+    """The permutation that undoes another."""
+    return tuple(sorted(range(len(order)), key=order.__getitem__))
+
+
+def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """torch.put: x with elements, counted through all dimensions, replaced or added to."""
+    flat = x.reshape(-1)
+    places = (index.reshape(-1) % flat.shape[0]).expand_dims(1)
+    if accumulate:
+        return ops.tensor_scatter_add(flat, places, source.reshape(-1)).reshape(x.shape)
+    return ops.tensor_scatter_update(flat, places, source.reshape(-1)).reshape(x.shape)
+
+
+def unique_consecutive(x: Tensor, return_inverse: bool, return_counts: bool, dim: int | None) -> tuple[Tensor, ...]:
+    """torch.unique_consecutive with places or counts in int64, as torch has them."""
+    found = ops.unique_consecutive(x, return_inverse, return_counts, dim)
+    return (found[0], *[part.long() for part in found[1:]])

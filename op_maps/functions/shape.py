@@ -44,9 +44,9 @@ def sliding_windows(x: Tensor, dim: int, size: int, step: int) -> Tensor:
 
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     """torch.broadcast_tensors."""
-    total = ops.zeros_like(tensors[0])
+    total = ops.zeros(tensors[0].shape)
     for tensor in tensors[1:]:
-        total = total + ops.zeros_like(tensor)
+        total = total + ops.zeros(tensor.shape)
     result = ()
     for tensor in tensors:
         result = (*result, ops.broadcast_to(tensor, total.shape))

@@ -64,6 +64,44 @@ class WeightedLoss(nn.Module):
         return self.loss(y, target=torch.arange(3)), self.binary(input=y, target=torch.eye(3))
 
 
+class WithoutBatch(nn.Module):
+    """Layers that MindSpore calls with a batch, tensors without elements, comparisons in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(3, 5, 2)
+        self.turned = nn.ConvTranspose1d(5, 2, 2)
+        self.lstm = nn.LSTM(4, 3, batch_first=True)
+        self.gru = nn.GRU(4, 3)
+
+    def forward(self, x: Tensor) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
+        rows, (h, _) = self.lstm(x)
+        again, _ = self.gru(x, x.new_ones(1, 3))
+        none = x[:0]
+        same = x.clone()
+        same.gt_(0.0)
+        return self.turned(self.conv(x)), rows * again + h, same + none.sum(), none.amax(1)
+
+
+class ImageWithoutBatch(nn.Module):
+    """Layers over (C, H, W), and the writes and transposes of samples that PyTorch's tests call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(2, 4, 3, padding=1)
+        self.up = nn.ConvTranspose2d(4, 2, 2, 2)
+        self.pool = nn.MaxPool2d(2)
+        self.mean = nn.AdaptiveAvgPool2d((None, 2))
+        self.rows = nn.RNN(4, 3)
+
+    def forward(self, x: Tensor) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
+        image = torch.stack([x, x + 1]).repeat(1, 2, 1)[:, :4]
+        h = self.pool(self.up(self.conv(image)))
+        rows, last = self.rows(x)
+        put = x.index_put((torch.tensor([0, 2, 0]),), x.new_ones(3, 4), accumulate=True)
+        return self.mean(h), rows @ last.mH, put, torch.put(x, torch.tensor([1, -1]), x[0, :2])
+
+
 _generator = torch.Generator().manual_seed(3)
 x4 = torch.randn(3, 4, generator=_generator)
 CASES: Dict[str, Tuple[Callable[[], nn.Module], Tuple[Tensor, ...]]] = {
@@ -71,4 +109,6 @@ CASES: Dict[str, Tuple[Callable[[], nn.Module], Tuple[Tensor, ...]]] = {
     "same at first": (SameAtFirst, (x4,)),
     "placed": (Placed, (x4,)),
     "weighted loss": (WeightedLoss, (x4,)),
+    "without a batch": (WithoutBatch, (x4,)),
+    "image without a batch": (ImageWithoutBatch, (x4,)),
 }

@@ -301,22 +301,30 @@ def _tensor_attribute(scope: Scope, node: ast.Attribute) -> ast.expr:
     base = scope_lower(scope, node.value)
     if node.attr in _TENSOR_ATTRIBUTES:
         return ast.Attribute(base, _TENSOR_ATTRIBUTES[node.attr], node.ctx)
-    if node.attr == "mT":
-        return ast.Call(ast.Attribute(base, "swapaxes", ast.Load()), [literal(-2), literal(-1)], [])
-    if node.attr in ("real", "imag") and all(
-        getattr(v, "dtype", "").startswith("complex") for v in scope.values(node.value)
-    ):
-        return ast.Call(ast.Attribute(ast.Name("ops", ast.Load()), node.attr, ast.Load()), [base], [])
-    if node.attr in ("H", "mH", "real", "imag"):
-        raise Untranslatable(node, f"`.{node.attr}` of a tensor")
+    if node.attr in ("mT", "mH", "H", "real", "imag"):
+        return _complex_part(scope, node, base)
     if node.attr == "data":
-        if scope.host:
-            return base
-        return ast.Call(ast.Attribute(ast.Name("ops", ast.Load()), "stop_gradient", ast.Load()), [base], [])
+        return base if scope.host else _op("stop_gradient", base)
     constant = constant_of(scope.values(node))
     if constant is None:
         raise Untranslatable(node, f"`.{node.attr}` of a tensor has no counterpart")
     return constant
+
+
+def _complex_part(scope: Scope, node: ast.Attribute, base: ast.expr) -> ast.expr:
+    """``.real`` and its kind, of a real tensor too: its real part and its conjugate are the tensor itself."""
+    kinds = {getattr(v, "dtype", "").startswith("complex") for v in scope.values(node.value)}
+    if node.attr != "mT" and len(kinds) != 1:
+        raise Untranslatable(node, f"`.{node.attr}` of a tensor")
+    if node.attr in ("real", "imag"):
+        return _op(node.attr, base) if kinds == {True} else base
+    if node.attr != "mT" and kinds == {True}:
+        base = _op("conj", base)
+    return ast.Call(ast.Attribute(base, "swapaxes", ast.Load()), [literal(-2), literal(-1)], [])
+
+
+def _op(name: str, argument: ast.expr) -> ast.expr:
+    return ast.Call(ast.Attribute(ast.Name("ops", ast.Load()), name, ast.Load()), [argument], [])
 
 
 def _config_attribute(
