@@ -80,7 +80,7 @@ class WithoutBatch(nn.Module):
         none = x[:0]
         same = x.clone()
         same.gt_(0.0)
-        return self.turned(self.conv(x)), rows * again + h, same + none.sum(), none.amax(1)
+        return self.turned(self.conv(x)), rows * again + h, same + none.sum(), torch.cat([none.amax(1), x[0]])
 
 
 class ImageWithoutBatch(nn.Module):
