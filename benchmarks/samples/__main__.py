@@ -87,8 +87,8 @@ def _convert(options: argparse.Namespace) -> None:
     now = options.out / "now"
     with file.open("a", encoding="utf-8") as out:
         if now.exists() and (key := now.read_text(encoding="utf-8")) not in done:
-            made = done[key] = Converted(key, "", "crash", "the process died of it").to_json()
-            print(json.dumps(made), file=out, flush=True)
+            done[key] = Converted(key, "", "crash", "the process died of it").to_json()
+            print(json.dumps(done[key]), file=out, flush=True)
         for item in _samples(options):
             key = item[0] if isinstance(item, tuple) else item.key
             if count >= options.limit:

@@ -88,3 +88,9 @@ def pool_with_divisor(
     padded = ops.pad(x, (pads[1], ends[1], pads[0], ends[0]))
     out = ops.avg_pool2d(padded, sizes, steps) * (sizes[0] * sizes[1] / divisor)
     return out.squeeze(0) if single else out
+
+
+def adaptive_max_pool1d_with_indices(x: Tensor, output_size: list[int]) -> tuple[Tensor, Tensor]:
+    """torch.nn.functional.adaptive_max_pool1d with the places of the largest elements."""
+    found, places = ops.adaptive_max_pool2d(x.expand_dims(-2), (1, output_size[0]), return_indices=True)
+    return found.squeeze(-2), places.squeeze(-2)

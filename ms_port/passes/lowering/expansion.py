@@ -6,6 +6,7 @@ import keyword
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from types import FunctionType
 from typing import Any
 
 from ms_port.ir.values import DictValue, DType, Literal, ObjectValue, SequenceValue, TensorValue, Value
@@ -72,10 +73,14 @@ def expand(
 
 def names_of(op: Any) -> tuple[str, ...]:
     """The names by which a row may answer an ATen op: its own, then torch's functions of that name."""
+    from torch.nn import functional
+
     short = str(op.name()).rpartition("::")[2]
     base, _, overload = short.partition(".")
     own = (f"torch.ops.aten.{base}.{overload}",) if overload else ()
-    others = [f"torch.{base}", f"torch.Tensor.{base}", f"torch.nn.functional.{base}"]
+    others = [f"torch.{base}", f"torch.Tensor.{base}"]
+    if len(op._schema.returns) == 1 or not isinstance(getattr(functional, base, None), FunctionType):
+        others.append(f"torch.nn.functional.{base}")  # written in Python it gives one tensor where ATen gives two
     for prefix in _LOWERS:
         if base.startswith(prefix):
             others.append(f"torch.{prefix[:-1]}.{base.removeprefix(prefix)}")
