@@ -63,6 +63,8 @@ def normal(name: str) -> str:
         if name.startswith(old):
             name = new + name[len(old) :]
     name = _OPTIM.sub("torch.optim.", _MODULES.sub("torch.nn.", name))
+    if re.fullmatch(r"einops\.[a-z]+", name):
+        name = f"einops.{name}"
     if name.startswith("torchvision.transforms.transforms."):
         name = name.replace(".transforms.transforms.", ".transforms.")
     if name.startswith("torchvision.transforms.v2."):
@@ -75,10 +77,12 @@ def normal(name: str) -> str:
 def is_foreign(name: str) -> bool:
     """Whether a dotted name belongs to torch or to a package that runs on it, and needs another form."""
     root, _, rest = name.partition(".")
-    if root not in TORCH and root not in apis().routes:
+    if root not in TORCH | OWN_ROWS and root not in apis().routes:
         return False
     plain = apis().plain.get(root)
     return not (plain and rest and re.search(plain, rest))
 
 
-TORCH = frozenset({"torch", "torchvision", "torchaudio", "torchtext"})
+TORCH = frozenset({"torch", "torchvision"})
+OWN_ROWS = frozenset({"einops"})
+"""Packages beside torch whose functions have rows in the op map."""

@@ -20,9 +20,10 @@ _LABEL = r"(?<![a-z])(?:[a-z_]*time|secs?|[a-z_]*seconds?|took|elapsed|speed|thr
 _UNIT = r"(?:[a-z]*/s(?:ec)?|s|secs?|seconds?|ms|h|hrs?|hours?|m|mins?|minutes?)\b"
 _CLOCK = r"(?<![A-Za-z_0-9.])[-+]?\d[\d:.]*(?:[eE][-+]?\d+)?"
 _TIMES = re.compile(
-    rf"{_CLOCK}\s*{_UNIT}(?:/[a-z]+)?|{_LABEL}[^\dA-Za-z|,;]{{0,6}}?{_CLOCK}(?:\s*{_UNIT})?|\d+:\d[\d:.]*", re.I
+    rf"(?:{_LABEL}|(?<![a-z])data(?:_time)?(?![a-z]))[\s:]*{_CLOCK}\s*\(\s*{_CLOCK}\s*\)|{_CLOCK}\s*{_UNIT}(?:/[a-z]+)?|{_LABEL}[^\dA-Za-z|,;]{{0,6}}?{_CLOCK}(?:\s*{_UNIT})?|\d+:\d[\d:.]*",
+    re.I,
 )
-"""A number beside a word or unit of time. The rest of its line is compared."""
+"""A number beside a word or unit of time, with its mean in parentheses (a meter's ``Time 0.1 (0.2)``, ``Data 0.1 (0.2)``). The rest is compared."""
 
 
 @dataclass(frozen=True)

@@ -99,11 +99,25 @@ class Expressions:
                 return self._call(node)
             case ast.Attribute() | ast.Name():
                 return self._value(node)
+            case ast.Subscript(ctx=ast.Load()) if self._stepped(node):
+                index = self.splice(node.slice)
+                return f"{self.needs.name('strided')}({self.render(node.value)}, {self.needs.name('np')}.s_[{index}])"
             case ast.BinOp(left=ast.Constant(value=str()), op=ast.Mod()):
                 return None
             case ast.Constant(value=str() as text) if self._class_names(text):
                 return repr(self._class_names(text))
         return None
+
+    def _stepped(self, node: ast.Subscript) -> bool:
+        """``x[:, ::2]`` of a tensor: such a slice has no gradient outside of graphs on CPU."""
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        steps = [p.step for p in parts if isinstance(p, ast.Slice)]
+        if all(s is None or (isinstance(s, ast.Constant) and s.value == 1) for s in steps):
+            return False
+        kind = self.inference.of(node.value)
+        return is_tensor(kind) or (
+            kind is None and isinstance(node.slice, ast.Tuple) and (self.in_cell or self.in_region)
+        )
 
     def _class_names(self, text: str) -> str | None:
         """Class names that initialisers compare with: MindSpore's own."""
@@ -174,6 +188,9 @@ class Expressions:
             text = self.needs.name(table.parts[name])
             self.change(node, "MSP601", text, name)
             return text
+        if name in table.identity:
+            self.change(node, "MSP603", "", name)
+            return "(lambda function, **_: function)"
         if name == "torchvision.models.__dict__" and self.library is not None:
             return library.table(self, node)
         route = table.routes.get(name.split(".")[0])
@@ -311,7 +328,7 @@ class Expressions:
             return self._part(node, name, table.parts[name])
         if name in table.values and name not in self.op_map:
             return f"{self.names_in(table.values[name])}{self._arguments(node)}"
-        return self._lowered(node, name)
+        return self.lowered(node, name)
 
     def _part(self, node: ast.Call, name: str, part: str) -> str:
         text = f"{self.needs.name(part)}{self._arguments(node)}"
@@ -371,12 +388,14 @@ class Expressions:
             else text
         )
 
-    def _lowered(self, node: ast.Call, name: str) -> str:
+    def lowered(self, node: ast.Call, name: str) -> str:
         if name == "torch.tensor" and node.args and not self._plain_data(node.args[0]):
             text = self.template("as_tensor({0|data}, {1|dtype|None})", node)
             if text is not None:
                 self.change(node, "MSP601", text, name)
                 return self._parameter(node, text)
+        if name.endswith("_") and node.args and not name.startswith("torch.nn.") and name not in self.op_map:
+            return methods.in_place_function(self, node, name)
         if name.startswith("torch.nn.init.") and f"{name}_" in self.op_map:
             name = f"{name}_"
         layer = name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper()
@@ -420,14 +439,17 @@ class Expressions:
             if "known" not in str(error) and "one tuple" not in str(error):
                 raise
             for world in ASSUMED:
+                used, said = dict(self.needs.used), len(self.notes)
                 texts = set()
                 try:
                     for number in (0, 1):
                         texts.add(self._lower(name, args, keywords, receiver, (world, number)))
                 except NoLowering:
-                    continue
+                    texts = set()
                 if len(texts) == 1:
                     return texts.pop()
+                self.needs.used = used
+                del self.notes[said:]
             raise error from None
 
     def _lower(

@@ -145,6 +145,8 @@ def unknown_call(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | N
     nothing = not node.args and not node.keywords
     if name == "train" and (nothing or _boolean(node)):
         return _train(e, node, func)
+    if name == "load_state_dict" and len(node.args) == 1:
+        return _load_state(e, node, func)
     if name == "eval" and nothing:
         return f"{e.atom(func.value)}.set_train(False)"
     if name in ("parameters", "named_parameters") and nothing:
@@ -160,6 +162,13 @@ def unknown_call(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | N
     if name in ("dim",) and nothing:
         return f"{e.atom(func.value)}.ndim"
     return None
+
+
+def _load_state(e: Expressions, node: ast.Call, func: ast.Attribute) -> str:
+    """A state of this project's, or of a torch checkpoint."""
+    after = f"{e.needs.name('load_state')}({e.render(func.value)}, {e._arguments(node).strip()[1:].lstrip()}"
+    e.change(node, "MSP601", after, "torch.nn.Module.load_state_dict")
+    return after
 
 
 def _boolean(node: ast.Call) -> bool:
@@ -217,6 +226,8 @@ def module_call(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | No
             f"torch.nn.Module.{name}",
         )
         return e.render(func.value)
+    if name == "load_state_dict":
+        return _load_state(e, node, func)
     if name == "register_parameter":
         return f"{e.atom(func.value)}.insert_param_to_cell{e._arguments(node)}"
     if name == "add_module":
@@ -280,6 +291,8 @@ def tensor_call(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | No
         return e.refuse(
             node, "MSP602", "torch.Tensor.register_hook", "change the gradients that value_and_grad returns"
         )
+    if name == "transpose" and len(node.args) != 2:
+        return None  # of an array
     if name.endswith("_") and not name.startswith("_"):
         return in_place(e, node, func)
     return _row(e, node, func)
@@ -376,7 +389,36 @@ def in_place(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | None:
             return e.refuse(node, "MSP602", f"torch.Tensor.{name}", "no form of this in-place method is known")
         value = found
     e.change(node, "MSP607", value, f"torch.Tensor.{func.attr}")
-    return f"{e.needs.name('assign')}({target}, {value})"
+    return _written(e, node, root, target, value)
+
+
+def _written(e: Expressions, node: ast.Call, root: ast.expr, target: str, value: str) -> str:
+    """``value`` written into ``target``; where a gradient flows a name is bound anew instead."""
+    computes = e.in_region or (e.in_cell and e.function is not None and e.function.name == "forward")
+    if not computes or not isinstance(root, ast.Name) or e.inference.of(root) == "parameter":
+        return f"{e.needs.name('assign')}({target}, {value})"
+    parent = e.source.parents.get(node)
+    if isinstance(parent, ast.Assign) and [t.id for t in parent.targets if isinstance(t, ast.Name)] == [root.id]:
+        return value
+    if step_of(node) in ("copy_", "zero_", "fill_", "set_"):  # the value has no shape of its own
+        return f"{e.needs.name('assign')}({target}, {value})"
+    return f"({target} := {value})"
+
+
+def step_of(node: ast.Call) -> str:
+    """The name of a call's method."""
+    return node.func.attr if isinstance(node.func, ast.Attribute) else ""
+
+
+def in_place_function(e: Expressions, node: ast.Call, name: str) -> str:
+    """``torch.clamp_(x, 0, 1)``: as the method of its name."""
+    step = ast.Call(ast.Attribute(node.args[0], name.rpartition(".")[2], ast.Load()), node.args[1:], node.keywords)
+    target = e.render(node.args[0])
+    value = _functional(e, step, target)
+    if value is None:
+        return e.refuse(node, "MSP602", name, "no form of this in-place function is known")
+    e.change(node, "MSP607", value, name)
+    return _written(e, node, node.args[0], target, value)
 
 
 def _functional(e: Expressions, step: ast.Call, value: str) -> str | None:
@@ -441,7 +483,27 @@ def _checkpoint(e: Expressions, node: ast.Call) -> str | None:
     return f"{e.atom(node.args[0])}({', '.join(given)})" if node.args else None
 
 
+def _einsum(e: Expressions, node: ast.Call) -> str | None:
+    """``einsum(pattern, [a, b])`` is ``einsum(pattern, a, b)``."""
+    given = node.args[1].elts if len(node.args) == 2 and isinstance(node.args[1], (ast.List, ast.Tuple)) else None
+    if given is None:
+        return e.lowered(node, "torch.einsum")
+    flat = ast.copy_location(ast.Call(node.func, [node.args[0], *given], []), node)
+    return e.lowered(flat, "torch.einsum")
+
+
+def _sparse(e: Expressions, node: ast.Call) -> str | None:
+    """A sparse tensor becomes a dense one."""
+    text = f"{e.needs.name('dense_of')}{e._arguments(node)}"
+    e.note("MSP602", e.source.segment(node), f"{text}: with all its zeros", "", "warning", "torch.sparse_coo_tensor")
+    return text
+
+
 SPECIAL: dict[str, Special] = {
+    "torch.einsum": _einsum,
+    "torch.sparse_coo_tensor": _sparse,
+    "torch.sparse.FloatTensor": _sparse,
+    "torch.cuda.sparse.FloatTensor": _sparse,
     "torch.autograd.grad": _gradient,
     "torch.utils.checkpoint.checkpoint": _checkpoint,
 }

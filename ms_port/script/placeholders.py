@@ -36,8 +36,10 @@ DTYPE_NAMES = {
     "short": "int16",
     "bool": "bool_",
 }
-ASSUMED = ("int", "float")
+ASSUMED = ("int", "float", "tensor", "image")
+"""What an argument is taken to be that nothing is known of: an integer, a number, a tensor; all tensors are images."""
 TENSORS = (TensorValue((5, 7), "float32"), TensorValue((3, 4, 5, 6), "float32"))
+IMAGES = (TensorValue((3, 5, 7, 9), "float32"), TensorValue((2, 4, 6, 8), "float32"))
 
 
 class Placeholders:
@@ -49,7 +51,10 @@ class Placeholders:
 
     def receiver(self, text: str) -> Argument:
         made = self.text(text)
-        return made if self.assumed is None else Argument(made.expression, (TENSORS[self.assumed[1]],))
+        return made if self.assumed is None else Argument(made.expression, (self._tensor(*self.assumed),))
+
+    def _tensor(self, world: str, number: int) -> TensorValue:
+        return (IMAGES if world == "image" else TENSORS)[number]
 
     def _assume(self, node: ast.expr, kind: Kind) -> tuple[Value, ...] | None:
         """An ordinary value for an argument, by its kind and name."""
@@ -57,7 +62,7 @@ class Placeholders:
             return None
         world, number = self.assumed
         if is_tensor(kind):
-            return (TENSORS[number],)
+            return (self._tensor(world, number),)
         if kind == "dtype" or (isinstance(node, ast.Attribute) and node.attr == "dtype"):
             return (DType(("float32", "float16")[number]),)
         text = ast.unparse(node).lower()
@@ -69,6 +74,8 @@ class Placeholders:
             return (Literal(((5, 7), (3, 4, 6))[number]),)
         if kind == "str":
             return None
+        if world in ("tensor", "image"):
+            return (self._tensor(world, number),) if kind is None else (Literal((3, 5)[number]),)
         return (Literal({"int": (3, 5), "float": (0.3, 0.7)}[world][number]),)
 
     def text(self, text: str, atomic: bool = True) -> Argument:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ms_port.script.apis import TORCH, apis
+from ms_port.script.apis import OWN_ROWS, TORCH, apis
 from ms_port.script.source import Source, dotted
 
-FOREIGN = (*TORCH, *apis().routes)
+FOREIGN = (*TORCH, *OWN_ROWS, *apis().routes)
 """Packages whose names the rewrite looks at."""
 SKIPPED = frozenset(
     {".git", "__pycache__", ".venv", "venv", "node_modules", ".hg", ".svn", ".tox", ".mypy_cache", ".eggs"}

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
-from ms_port.script.flow import VALUES, builtin, computes, flows, gives_detached, plain_layer, returns
+from ms_port.script.flow import VALUES, builtin, computes, flows, gives_detached, plain_layer, returns, thing
 from ms_port.script.inference import Inference
 from ms_port.script.kinds import is_module, is_tensor
 from ms_port.script.source import dotted
@@ -176,7 +176,7 @@ class Finder:
             return called
         if value is None or not names:
             return called
-        carries = self.carries(value, carry)
+        carries = not thing(self.inference.of(value)) and self.carries(value, carry)
         if isinstance(statement, ast.AugAssign):
             carries = carries or any(carry.get(name) for name in names)
         for name in names:

@@ -62,6 +62,15 @@ def _random(torch: Any, draws: Draws) -> None:
         setattr(torch, name, _like(torch, kind, getattr(torch, name), draws))
     for name, kind in (("normal_", "normal"), ("uniform_", "uniform")):
         setattr(torch.Tensor, name, _in_place(torch, kind, getattr(torch.Tensor, name), draws))
+
+    def normal(mean: Any, std: Any = 1.0, size: Any = None, **options: Any) -> Any:
+        if not draws.from_script():
+            given = [a for a in (mean, std, size) if a is not None]
+            return originals["normal"](*given, **options)
+        shape = size if size is not None else (torch.as_tensor(mean) + std).shape
+        return torch.from_numpy(draws.normal(tuple(shape))) * std + mean
+
+    originals["normal"], torch.normal = torch.normal, normal
     old = torch.randperm
     torch.randperm = lambda n, **o: torch.tensor(draws.permutation(n)) if draws.from_script() else old(n, **o)
 

@@ -98,6 +98,8 @@ def api_result(name: str, kinds: Sequence[Kind]) -> Kind:
         return "object"
     if head in ("torch", "torch.linalg", "torch.fft", "torch.special", "torch.functional"):
         return torch_result(last, kinds)
+    if root == "einops":
+        return ("layer", name) if last[:1].isupper() else "tensor"
     if root == "numpy":
         return "ndarray"
     if root == "copy":

@@ -503,6 +503,8 @@ class Statements:
         if value.func.attr == "detach_":
             return f"{root.id} = {self.e.needs.name('ops')}.stop_gradient({root.id})"
         text = self.e.render(value)
+        if text.startswith(f"({root.id} := "):
+            return f"{root.id} = {text[len(root.id) + 5 : -1]}"
         head = f"{self.e.needs.name('assign')}({root.id}, "
         if not text.startswith(head):
             return None

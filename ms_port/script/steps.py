@@ -298,13 +298,7 @@ class Steps:
             e._line = backward.statement.lineno
             again = "; ".join(self.s.source.segment(s).split("\n")[0] for s in region.again)
             e.note("MSP606", again, "computed a second time", "", "warning", "backward")
-        head = (
-            [f"global {', '.join(plan.shared)}"]
-            if plan.shared and e.function is None
-            else [f"nonlocal {', '.join(plan.shared)}"]
-            if False
-            else []
-        )
+        head = self._declared(plan.shared)
         given = [n for n in plan.given if n not in plan.shared]
         received = plan.loss
         if backward.scaler is not None and len(region.backwards) == 1:
@@ -336,19 +330,31 @@ class Steps:
         return text
 
     def _packed(self, region: Region, given: list[str]) -> list[str]:
-        """A single value beside the loss that may be no tensor: MindSpore 2.10 takes it in a tuple only."""
-        if len(given) != 1:
+        """What stands beside the loss; where none of it is a tensor or container for certain, MindSpore 2.10 wants a tuple of it."""
+        if not given or any(self._tensors(region, name) for name in given):
             return given
-        name = given[0]
+        return [f"({', '.join(given)}{',' if len(given) == 1 else ''})"]
+
+    def _tensors(self, region: Region, name: str) -> bool:
+        """Whether a name holds a tensor or a container whenever the region is left."""
+        if any(name in names for names in self.current.unset.values()):
+            return False
         stores = [
             self.s.e.inference.of(n)
             for s in region.body
             for n in ast.walk(s)
             if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)
         ]
-        unset = any(name in names for names in self.current.unset.values())
-        sure = all(is_tensor(k) or (isinstance(k, tuple) and k[0] in ("list", "tuple", "dict")) for k in stores)
-        return given if sure and not unset else [f"({name},)"]
+        return all(is_tensor(k) or (isinstance(k, tuple) and k[0] in ("list", "tuple", "dict")) for k in stores)
+
+    def _declared(self, shared: list[str]) -> list[str]:
+        """``global`` and ``nonlocal`` lines of the function, as its scope has them."""
+        found: list[str] = []
+        for kind, word in ((ast.Global, "global"), (ast.Nonlocal, "nonlocal")):
+            said = {n for s in self.current.body for node in ast.walk(s) if isinstance(node, kind) for n in node.names}
+            names = [name for name in shared if name in said]
+            found += [f"{word} {', '.join(names)}"] if names else []
+        return found
 
     def _made(self, region: Region) -> set[str]:
         return {n for s in region.body for n in targets(s)}

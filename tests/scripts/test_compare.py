@@ -69,6 +69,10 @@ def test_judge() -> None:
     for text in ("time {} s", "Batch_time {}", "{} ms/batch", "{}ms", "{} img/s", "{} samples/sec", "total_seconds={}"):
         both = (text.format(1.23) + "\nloss 1.0\n", text.format(4.56) + "\nloss 1.0\n")
         assert judge(*both).status == "equal", text
+    for text in ("Time {t} ({t})\tData {t} ({t})\tLoss {x} ({x})", "data_time: {t} ( {t}) loss {x}"):  # of a meter
+        assert judge(text.format(t=5.2, x=0.5), text.format(t=7.9, x=0.5)).status == "equal", text
+        assert judge(text.format(t=5.2, x=0.5), text.format(t=7.9, x=0.7)).status == "not equal", text
+    assert judge("data 5.1 loss 0.5", "data 6.1 loss 0.5").status == "not equal"
     for text in ("beta {}", "params {}", "section {}", "a/some {}", "sometimes {}"):
         both = (text.format(1.23) + "\nloss 1.0\n", text.format(4.56) + "\nloss 1.0\n")
         assert judge(*both).status == "not equal", text

@@ -67,7 +67,10 @@ class Optimizer:
 
     def load_state_dict(self, state_dict):
         params = self._numbered()
-        self.state = {id(params[i]): dict(held) for i, held in state_dict["state"].items()}
+        self.state = {
+            id(params[i]): {k: int(v) if k == "step" else v for k, v in held.items()}
+            for i, held in state_dict["state"].items()
+        }
         for group, saved in zip(self.param_groups, state_dict["param_groups"]):
             group.update({k: v for k, v in saved.items() if k != "params"})
 

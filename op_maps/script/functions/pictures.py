@@ -130,3 +130,11 @@ def jitter(brightness=0, contrast=0, saturation=0, hue=0):
 
     hues = tuple(hue) if isinstance(hue, (tuple, list)) else (-hue, hue)
     return around_one(brightness), around_one(contrast), around_one(saturation), hues
+
+
+def picture_tensor(pic):
+    return ToTensor()(pic)
+
+
+def normalized(tensor, mean, std, inplace=False):
+    return Normalize(mean, std)(tensor)

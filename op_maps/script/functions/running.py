@@ -1,78 +1,13 @@
 """What a training script does around the model: checkpoints, devices, processes, event files."""
 
+import copy
 import os
-import pickle
 import time
 
 import mindspore as ms
 import numpy as np
 from mindspore import Parameter, Tensor, nn, ops
 from mindspore.communication import get_group_size, get_rank, init
-
-
-class _Array:
-    """A tensor inside a saved file."""
-
-    def __init__(self, array):
-        self.array = array
-
-
-class _Cell:
-    """A whole model inside a saved file: its parameters, since a cell itself can't be pickled."""
-
-    def __init__(self, name, state):
-        self.name, self.state = name, state
-
-
-def _packed(item):
-    if isinstance(item, nn.Cell):
-        return _Cell(type(item).__name__, {name: _Array(value.asnumpy()) for name, value in item.state_dict().items()})
-    if isinstance(item, Tensor):
-        return _Array(item.asnumpy())
-    if isinstance(item, dict):
-        return type(item)((key, _packed(value)) for key, value in item.items())
-    if type(item) in (list, tuple):
-        return type(item)(map(_packed, item))
-    return item
-
-
-def _unpacked(item):
-    if isinstance(item, _Cell):
-        raise NotImplementedError(
-            f"MSP602: the file holds a whole {item.name}; save its state_dict(), build the model and load that"
-        )
-    if isinstance(item, _Array):
-        return Tensor(item.array)
-    if isinstance(item, dict):
-        return type(item)((key, _unpacked(value)) for key, value in item.items())
-    if type(item) in (list, tuple):
-        return type(item)(map(_unpacked, item))
-    return item
-
-
-def save(obj, f, **kwargs):
-    """Write nested containers of tensors and plain values, whole or not at all."""
-    if hasattr(f, "write"):
-        pickle.dump(_packed(obj), f)
-        return
-    waiting = f"{os.fspath(f)}.{os.getpid()}"
-    with open(waiting, "wb") as stream:
-        pickle.dump(_packed(obj), stream)
-    os.replace(waiting, f)
-
-
-def load(f, map_location=None, weights_only=None, **kwargs):
-    """Read what ``save`` wrote. Like any pickle: only files that you trust."""
-    if hasattr(f, "read"):
-        return _unpacked(pickle.load(f))
-    with open(f, "rb") as stream:
-        head = stream.read(4)
-        if head[:2] == b"PK":
-            raise ValueError(
-                f"{f} was written by torch: convert it with `ms-port weights`, which needs the port of its model"
-            )
-        stream.seek(0)
-        return _unpacked(pickle.load(stream))
 
 
 class Device(str):
@@ -359,3 +294,28 @@ class FunctionCell(nn.Cell):
         found = self.function.backward(self.context, *gradients)
         found = found if isinstance(found, tuple) else (found,)
         return tuple(ops.zeros_like(x) if g is None and isinstance(x, Tensor) else g for x, g in zip(given, found))
+
+
+class AveragedModel(nn.Cell):
+    """A running mean of a model's parameters, by equal parts or by ``avg_fn(mean, parameter, number)``."""
+
+    def __init__(self, model, device=None, avg_fn=None, multi_avg_fn=None, use_buffers=False):
+        super().__init__(auto_prefix=False)
+        if multi_avg_fn is not None:
+            raise NotImplementedError("MSP602: AveragedModel with multi_avg_fn; give it avg_fn")
+        self.module = copy.deepcopy(model)
+        self.n_averaged, self.avg_fn, self.use_buffers = 0, avg_fn, use_buffers
+
+    def construct(self, *args, **kwargs):
+        return self.module(*args, **kwargs)
+
+    def update_parameters(self, model):
+        trained = {name for name, parameter in model.parameters_and_names() if parameter.requires_grad}
+        others = dict(model.parameters_and_names())
+        for name, mean in self.module.parameters_and_names():
+            new = others[name]
+            if self.n_averaged and (name in trained or self.use_buffers):  # other buffers are the last model's
+                step = (new - mean) / (self.n_averaged + 1)
+                new = mean + step if self.avg_fn is None else self.avg_fn(mean, new, self.n_averaged)
+            ops.assign(mean, new + 0)
+        self.n_averaged += 1

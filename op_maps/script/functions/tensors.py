@@ -166,3 +166,35 @@ def pretrained_embedding(
     cell = nn.Embedding(*embeddings.shape, embedding_table=Tensor(embeddings.asnumpy()))
     cell.embedding_table.requires_grad = not freeze
     return cell
+
+
+def normal_draw(mean, std=1.0, size=None, generator=None, out=None):
+    """Normal numbers of the shape that a mean or deviation has, or of ``size``."""
+    if size is None:
+        size = (mean + std).shape
+    return ops.randn(*size) * std + mean
+
+
+def dense_of(indices, values, size=None, **kwargs):
+    """A sparse tensor with all its zeros: what is computed with it is the same, memory is not."""
+    values = values if isinstance(values, Tensor) else Tensor(np.asarray(values))
+    places = np.asarray(indices.asnumpy() if isinstance(indices, Tensor) else indices)
+    size = tuple(size or (places.max(1) + 1).tolist()) + values.shape[1:]
+    whole = np.zeros(size, values.asnumpy().dtype)
+    np.add.at(whole, tuple(places), values.asnumpy())
+    return Tensor(whole)
+
+
+def strided(x, index):
+    """``x[index]`` with steps, which MindSpore 2.10 on CPU differentiates in graphs only: such an axis is gathered."""
+    index = index if isinstance(index, tuple) else (index,)
+    if not isinstance(x, Tensor) or not all(part is ... or isinstance(part, (slice, int)) for part in index):
+        return x[index]
+    place = index.index(...) if ... in index else len(index)
+    whole = (slice(None),) * (x.ndim - len(index) + (... in index))
+    index = [*index[:place], *whole, *index[place + 1 :]]
+    for axis, part in enumerate(index):
+        if isinstance(part, slice) and part.step not in (None, 1):
+            places = np.arange(*part.indices(x.shape[axis]), dtype=np.int32)
+            x, index[axis] = ops.gather(x, Tensor(places), axis), slice(None)
+    return x[tuple(index)]
