@@ -18,6 +18,7 @@ from ms_port.opmap.lowering import Chosen, as_first_argument, as_receiver, check
 from ms_port.opmap.rows import Form, Row, RowText
 from ms_port.opmap.signature import MISSING, bind
 from ms_port.opmap.source import check_templates, parse_row, split_rows
+from ms_port.opmap.targets import notes_on_target, undocumented
 from ms_port.opmap.templates import compile_condition, fill, render, undeclared
 
 PER_AXIS = frozenset({"kernel_size", "stride", "padding", "dilation", "output_padding"})
@@ -34,8 +35,11 @@ def op_map_directory() -> Path:
 class OpMap:
     """Rows by API. Rows are parsed when they are first asked for."""
 
-    def __init__(self, rows: Mapping[str, RowText], functions: dict[str, FunctionFile]) -> None:
+    def __init__(
+        self, rows: Mapping[str, RowText], functions: dict[str, FunctionFile], lacks: Mapping[str, str] | None = None
+    ) -> None:
         self._texts, self._functions = rows, functions
+        self._lacks = dict(lacks or {})
         self._rows: dict[str, Row] = {}
 
     @classmethod
@@ -61,7 +65,7 @@ class OpMap:
             if directory in own:
                 _check(here)
             rows = {**here, **rows}
-        return cls(rows, index_functions([*own, base / "targets" / target, base]))
+        return cls(rows, index_functions([*own, base / "targets" / target, base]), undocumented(base / "targets" / target))
 
     def __iter__(self) -> Iterable[str]:
         return iter(self._texts)
@@ -253,6 +257,9 @@ class OpMap:
                 forward=row.forward if form.forward is None else form.forward,
             )
         random = form.random if form is not None else None
+        if self._lacks:
+            text = ast.unparse(tree) + (function_sources(self._functions, used) if used else "")
+            notes += notes_on_target(text, self._lacks)
         notes = list(dict.fromkeys(notes))  # the base form has the row's own flag
         return Lowering(ast.fix_missing_locations(copy.deepcopy(tree)), frozenset(used), row, tuple(notes), random)
 

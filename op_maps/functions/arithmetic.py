@@ -56,3 +56,34 @@ def frexp(x: Tensor) -> tuple[Tensor, Tensor]:
     exponent = ops.where(mantissa >= 1.0, exponent + 1.0, ops.where(mantissa < 0.5, exponent - 1.0, exponent))
     exponent = ops.where(zero, ops.zeros_like(exponent), exponent)
     return x * ops.pow(ops.full_like(size, 2.0), -exponent), exponent.astype(ms.int32)
+
+
+def var_corrected(
+    x: Tensor, correction: float, axis: int | tuple[int, ...] | None = None, keepdims: bool = False
+) -> Tensor:
+    """torch.var with a correction that is no whole number (ops.var takes none)."""
+    axes = tuple(range(x.ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    count = 1
+    for one in axes:
+        count = count * x.shape[one]
+    squares = ops.square(x - ops.mean(x, axes, True))
+    return ops.mean(squares, axes, keepdims) * (count / max(count - correction, 0.0))
+
+
+def std_corrected(
+    x: Tensor, correction: float, axis: int | tuple[int, ...] | None = None, keepdims: bool = False
+) -> Tensor:
+    """torch.std with a correction that is no whole number."""
+    return ops.sqrt(var_corrected(x, correction, axis, keepdims))
+
+
+def max_of_truths(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """torch.max along a dimension of truth values (ops.max takes none)."""
+    values, indices = ops.max(x.int(), dim, keepdim)
+    return values.bool(), indices
+
+
+def min_of_truths(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """torch.min along a dimension of truth values (ops.min takes none)."""
+    values, indices = ops.min(x.int(), dim, keepdim)
+    return values.bool(), indices
