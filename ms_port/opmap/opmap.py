@@ -65,7 +65,8 @@ class OpMap:
             if directory in own:
                 _check(here)
             rows = {**here, **rows}
-        return cls(rows, index_functions([*own, base / "targets" / target, base]), undocumented(base / "targets" / target))
+        overlay = base / "targets" / target
+        return cls(rows, index_functions([*own, overlay, base]), undocumented(overlay))
 
     def __iter__(self) -> Iterable[str]:
         return iter(self._texts)

@@ -12,7 +12,7 @@ _NAME = re.compile(r"\b(?:ops|nn|mint)(?:\.\w+)+")
 
 
 def undocumented(directory: Path) -> dict[str, str]:
-    """MindSpore's names that ``undocumented.txt`` of a target lists, with the platforms that they are documented for."""
+    """MindSpore's names that a target's ``undocumented.txt`` lists, with the platforms that have them."""
     file = directory / "undocumented.txt"
     if not file.is_file():
         return {}

@@ -80,9 +80,16 @@ def _constant(fact: CallFact, result: Value) -> ast.expr | None:
         case TensorValue(shape=shape) if 0 in shape:
             return _call("zeros", result)
         case TensorValue():
-            return _filled(fact, result)
-        case SequenceValue(items=items) if all(isinstance(i, TensorValue) and 0 in i.shape for i in items):
-            return ast.Tuple([_call("zeros", i) for i in items if isinstance(i, TensorValue)], ast.Load())
+            return _filled(_evaluated(fact), result)
+        case SequenceValue(items=items) if all(isinstance(i, TensorValue) for i in items):
+            tensors = [i for i in items if isinstance(i, TensorValue)]
+            made = () if all(0 in t.shape for t in tensors) else _evaluated(fact)
+            made = made if isinstance(made, tuple) and len(made) == len(items) else (None,) * len(items)
+            parts = [
+                _call("zeros", t) if 0 in t.shape else _filled(m, t) for t, m in zip(tensors, made, strict=True)
+            ]
+            if all(part is not None for part in parts):
+                return ast.Tuple([part for part in parts if part is not None], ast.Load())
     return None
 
 
@@ -92,23 +99,28 @@ def _call(name: str, tensor: TensorValue, *more: ast.expr) -> ast.expr:
     return ast.Call(function, [literal(tuple(tensor.shape)), *more], [kind])
 
 
-def _filled(fact: CallFact, tensor: TensorValue) -> ast.expr | None:
-    """The one number of which the result of empty tensors consists: 0 for a sum, 1 for a product, NaN for a mean."""
+def _evaluated(fact: CallFact) -> Any:
+    """What torch gives for empty tensors; None where the call can't be made again."""
     import torch
 
     function: Any = torch
     for part in getattr(fact.callee, "name", "").split(".")[1:]:
         function = getattr(function, part, None)
     try:
-        made = function(*map(_torch, fact.args), **{k: _torch(v) for k, v in fact.kwargs})
-        value = made.reshape(-1)[0].item()
-        if tuple(made.shape) != tensor.shape or not torch.equal(
-            made.isnan() if value != value else made, torch.full_like(made, value == value and value)
-        ):
-            return None
+        return function(*map(_torch, fact.args), **{k: _torch(v) for k, v in fact.kwargs})
     except Exception:  # whatever torch says: the call is lowered as any other
         return None
-    return _call("full", tensor, literal(value))
+
+
+def _filled(made: Any, tensor: TensorValue) -> ast.expr | None:
+    """The one number of which the result of empty tensors consists: 0 for a sum, 1 for a product, NaN for a mean."""
+    import torch
+
+    if not isinstance(made, torch.Tensor) or tuple(made.shape) != tensor.shape:
+        return None
+    value = made.reshape(-1)[0].item()
+    same = made.isnan() if value != value else made == value
+    return _call("full", tensor, literal(value)) if bool(same.all()) else None
 
 
 def _torch(value: Value) -> Any:
