@@ -81,7 +81,12 @@ class WithoutBatch(nn.Module):
         _, mean = torch.var_mean(none, dim=0)
         same = x.clone()
         same.gt_(0.0)
-        return self.turned(self.conv(x)), rows * again + h, same + none.sum(), torch.cat([none.amax(1), x[0], mean.isnan() * x[1]])
+        return (
+            self.turned(self.conv(x)),
+            rows * again + h,
+            same + none.sum(),
+            torch.cat([none.amax(1), x[0], mean.isnan() * x[1]]),
+        )
 
 
 class ImageWithoutBatch(nn.Module):

@@ -85,9 +85,7 @@ def _constant(fact: CallFact, result: Value) -> ast.expr | None:
             tensors = [i for i in items if isinstance(i, TensorValue)]
             made = () if all(0 in t.shape for t in tensors) else _evaluated(fact)
             made = made if isinstance(made, tuple) and len(made) == len(items) else (None,) * len(items)
-            parts = [
-                _call("zeros", t) if 0 in t.shape else _filled(m, t) for t, m in zip(tensors, made, strict=True)
-            ]
+            parts = [_call("zeros", t) if 0 in t.shape else _filled(m, t) for t, m in zip(tensors, made, strict=True)]
             if all(part is not None for part in parts):
                 return ast.Tuple([part for part in parts if part is not None], ast.Load())
     return None
