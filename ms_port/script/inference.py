@@ -39,7 +39,7 @@ class Inference:
         for inner in walker.nested:  # defined in a loop or block at the top level
             inner.closure = dict(env)
             self.function(inner, env)
-        module.variables.update(env)
+        module.variables.update({name: walker.known.get(name) if kind is None else kind for name, kind in env.items()})
         for found in module.classes.values():
             self._class(found)
         for function in module.functions.values():

@@ -62,6 +62,8 @@ def attribute(e: Expressions, node: ast.Attribute) -> str | None:
     if is_tensor(kind):
         if node.attr == "data":
             receiver = e.atom(node.value)
+            if isinstance(holder := e.source.parents.get(node), ast.Subscript) and isinstance(holder.ctx, ast.Store):
+                return receiver
             return (
                 f"{e.needs.name('ops')}.stop_gradient({receiver})" if e.in_region and kind != "parameter" else receiver
             )
@@ -147,6 +149,8 @@ def unknown_call(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | N
         return _train(e, node, func)
     if name == "load_state_dict" and len(node.args) == 1:
         return _load_state(e, node, func)
+    if name == "zero_grad" and nothing and "optim" not in ast.unparse(func.value).lower():
+        return f"{e.needs.name('clear_gradients')}({e.render(func.value)})"
     if name == "eval" and nothing:
         return f"{e.atom(func.value)}.set_train(False)"
     if name in ("parameters", "named_parameters") and nothing:
@@ -499,7 +503,23 @@ def _sparse(e: Expressions, node: ast.Call) -> str | None:
     return text
 
 
+def _normed(name: str) -> Special:
+    """``weight_norm(nn.Conv1d(...))``: one layer, by the arguments of the inner call."""
+
+    def normed(e: Expressions, node: ast.Call) -> str | None:
+        inner = node.args[0] if len(node.args) == 1 and not node.keywords else None
+        layer = (e._api_name(inner.func) or "").rpartition(".")[2] if isinstance(inner, ast.Call) else ""
+        if not isinstance(inner, ast.Call) or f"{name}.{layer}" not in e.op_map:
+            return e.refuse(node, "MSP602", name, "it is known over a Linear or convolution that is made in the call")
+        return e.lowered(ast.copy_location(ast.Call(inner.func, inner.args, inner.keywords), node), f"{name}.{layer}")
+
+    return normed
+
+
+NORMS = ("weight_norm", "spectral_norm", "parametrizations.weight_norm", "parametrizations.spectral_norm")
+
 SPECIAL: dict[str, Special] = {
+    **{f"torch.nn.utils.{norm}": _normed(f"torch.nn.utils.{norm}") for norm in NORMS},
     "torch.einsum": _einsum,
     "torch.sparse_coo_tensor": _sparse,
     "torch.sparse.FloatTensor": _sparse,

@@ -14,7 +14,7 @@ from ms_port.opmap import OpMap, op_map_directory
 from ms_port.script.expressions import Expressions
 from ms_port.script.inference import Inference
 from ms_port.script.inlining import inlined
-from ms_port.script.needs import Needs, Note
+from ms_port.script.needs import AT_IMPORT, Needs, Note
 from ms_port.script.project import Class, Function, Module, Project, load
 from ms_port.script.source import dotted
 from ms_port.script.sources import Sources
@@ -106,7 +106,7 @@ def parts_text(op_map: OpMap, names: set[str]) -> str:
     if "import os\n" not in text:
         text = "import os\n" + text
     head, _, rest = text.partition("\n\n\n")
-    tail = "\n\nname_as_torch()\n" if "name_as_torch" in names else ""
+    tail = "".join(f"\n\n{name}()\n" for name in sorted(AT_IMPORT & names))
     return HEADER + lead + head + "\n\n" + SETTINGS + rest.rstrip("\n") + "\n" + tail
 
 

@@ -24,6 +24,8 @@ ROOTS = {
     "nullcontext": "from contextlib import nullcontext{}",
 }
 """Names that MindSpore source uses and how each is imported (``{}``: an alias)."""
+AT_IMPORT = frozenset({"name_as_torch", "index_by_numpy"})
+"""Parts that run where ms_parts is imported."""
 INITIALIZERS = frozenset(
     "initializer Zero One Constant Normal Uniform HeNormal HeUniform XavierUniform XavierNormal TruncatedNormal Orthogonal Identity Sparse Dirac VarianceScaling".split()
 )
@@ -64,6 +66,8 @@ class Needs:
 
     def _same(self, wanted: str) -> bool:
         """Whether the file's own import of that name is the one needed (``import numpy as np``)."""
+        if wanted not in self.module.top:
+            return False
         target = self.module.names.get(wanted)
         return target is not None and target == {
             "np": "numpy",
@@ -91,8 +95,8 @@ class Needs:
         mindspore: list[str] = []
         for wanted, local in self.used.items():
             alias = "" if wanted == local else f" as {local}"
-            if wanted == "name_as_torch":  # runs where ms_parts is imported
-                parts += [] if parts or any(w in self.parts and w != wanted for w in self.used) else [wanted]
+            if wanted in AT_IMPORT:
+                parts += [] if parts or any(w in self.parts - AT_IMPORT for w in self.used) else [wanted]
             elif wanted in self.parts and wanted not in ROOTS:
                 parts.append(wanted + alias)
             elif wanted in INITIALIZERS:

@@ -61,6 +61,8 @@ class Module:
     variables: dict[str, Kind] = field(default_factory=dict)
     bound: frozenset[str] = frozenset()
     """Names that the file binds otherwise than by importing torch."""
+    top: frozenset[str] = frozenset()
+    """Names that it imports outside of functions and branches."""
 
     @property
     def uses_torch(self) -> bool:
@@ -147,6 +149,7 @@ def load(root: Path) -> Project:
         name = ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
         project.modules[name] = _module(path, relative.as_posix(), source, name)
     _localize(project)
+    _starred(project)
     for module in project.modules.values():
         for found in module.classes.values():
             found.family = family(project, module, found)
@@ -157,6 +160,7 @@ def reread(project: Project, module: Module, text: str) -> None:
     """Give a file another text; all that was known of it is found anew."""
     project.modules[module.dotted] = _module(module.path, module.relative, Source.parse(text), module.dotted)
     _localize(project)
+    _starred(project)
     for found in project.modules[module.dotted].classes.values():
         found.family = family(project, project.modules[module.dotted], found)
 
@@ -176,6 +180,8 @@ def _module(path: Path, relative: str, source: Source, name: str) -> Module:
         elif isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
             bound.add(node.name)
     module.stars, module.bound = tuple(stars), frozenset(bound)
+    imports = [node for node in source.tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    module.top = frozenset(a.asname or a.name.split(".")[0] for node in imports for a in node.names)
     for node in source.tree.body:
         for item in _flat(node):
             if isinstance(item, ast.ClassDef):
@@ -239,6 +245,17 @@ def _localize(project: Project) -> None:
                 continue
             if project.resolve(f"{folder}.{target}") is not None:
                 module.names[local] = f"{folder}.{target}"
+
+
+def _starred(project: Project) -> None:
+    """What ``from helpers import *`` brings along of the imports of helpers.py."""
+    for _ in range(3):
+        for module in project.modules.values():
+            for star in module.stars:
+                other = project.modules.get(star)
+                for local, target in other.names.items() if other is not None and other is not module else ():
+                    if local not in module.bound and not local.startswith("_"):
+                        module.names.setdefault(local, target)
 
 
 def _class(node: ast.ClassDef, module: Module) -> Class:

@@ -41,6 +41,8 @@ class Walker:
     def __init__(self, inference: Inference, module: Module, function: Function | None, env: dict[str, Kind]) -> None:
         self.inference, self.module, self.function, self.env = inference, module, function, env
         self.nested: list[Function] = []
+        self.known: dict[str, Kind] = {}
+        """The best known kind of each name that was bound here: what functions see of a file's names."""
 
     # statements
 
@@ -194,6 +196,7 @@ class Walker:
         match target:
             case ast.Name(id=name):
                 self.env[name] = kind if kind is not None or name not in self.env else None
+                self.known[name] = join(self.known.get(name), kind)
                 self.inference.kinds[target] = kind
             case ast.Starred(value=value):
                 self.bind(value, ("list", kind))

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from migrating import parts
 
 NAMES = {"SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "clip_grad_norm_", "clip_grad_value_", "GradScaler", "save", "load"} | {
-    "DataLoader", "TensorDataset", "DistributedSampler", "Categorical", "NormalDistribution", "pad_sequence", "as_tensor", "FloatTensor", "ModuleDict", "Normalize", "Resize", "CenterCrop", "ToTensor", "assign", "random_split", "Generator", "WeightedRandomSampler", "pretrained_embedding", "load_state", "AveragedModel", "dense_of", "normal_draw", "strided", "optimizers", "schedulers", "datasets"
+    "DataLoader", "TensorDataset", "DistributedSampler", "Categorical", "NormalDistribution", "pad_sequence", "as_tensor", "FloatTensor", "ModuleDict", "Normalize", "Resize", "CenterCrop", "ToTensor", "assign", "random_split", "Generator", "WeightedRandomSampler", "pretrained_embedding", "load_state", "AveragedModel", "dense_of", "normal_draw", "strided", "OPTIMIZERS", "SCHEDULERS", "DATASETS", "index_by_numpy"
 }  # fmt: skip
 OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("SGD", {"lr": 0.1}),
@@ -101,7 +101,14 @@ def test_checkpoints_keep_their_nesting(ours: Any, tmp_path: Path) -> None:
     ours.save(state, tmp_path / "a.pth")
     back = ours.load(tmp_path / "a.pth", map_location="cpu")
     assert back["epoch"] == 3 and back["model"]["w"].asnumpy().tolist() == [1.0, 2.0] and back["list"][1] == "x"
-    ours.save(ms.nn.SequentialCell(ms.nn.Dense(1, 1), ms.nn.ReLU()), tmp_path / "c.pth")
+    cell = ms.nn.SequentialCell(ms.nn.Dense(1, 1), ms.nn.ReLU())
+    weight = cell[0].weight.asnumpy()
+    ours.save(cell, tmp_path / "c.pth")
+    cell[0].weight.set_data(ms.Tensor(weight + 1))
+    best = ours.load(tmp_path / "c.pth")  # in the process that saved it
+    np.testing.assert_array_equal(best[0].weight.asnumpy(), weight)
+    np.testing.assert_array_equal(cell[0].weight.asnumpy(), weight + 1)
+    ours._Cell.made.clear()  # in another one
     with pytest.raises(NotImplementedError, match="state_dict"):
         ours.load(tmp_path / "c.pth")
 
@@ -241,7 +248,7 @@ def test_what_torch_saved(ours: Any, tmp_path: Path) -> None:
     np.testing.assert_array_equal(port[0].weight.asnumpy().reshape(4, 3, 2), net[0].weight.detach().numpy())
     np.testing.assert_array_equal(port[1].moving_mean.asnumpy(), net[1].running_mean.numpy())
     np.testing.assert_array_equal(port[2].embedding_table.asnumpy(), net[2].weight.detach().numpy())
-    mine = ours.optimizers.Adam(list(port.trainable_params()))
+    mine = ours.OPTIMIZERS.Adam(list(port.trainable_params()))
     ours.load_state(mine, found["optimizer"])
     np.testing.assert_allclose(mine.state[id(port[1].gamma)]["exp_avg"].asnumpy(), 0.1, rtol=1e-6)
     assert mine.state[id(port[1].gamma)]["step"] == 1
@@ -285,3 +292,13 @@ def test_sparse_is_dense(ours: Any) -> None:
         given = () if size is None else (size,)
         wanted = torch.sparse_coo_tensor(indices, values, *given).to_dense().numpy()
         np.testing.assert_array_equal(ours.dense_of(indices, np.asarray(values, np.float32), *given).asnumpy(), wanted)
+
+
+def test_writes_take_numpys_integers(ours: Any) -> None:
+    import mindspore as ms
+
+    x = ms.Tensor(np.zeros((2, 3), np.float32))
+    for place in np.arange(2):
+        x[place, np.int64(1)] = 5
+        x[np.int32(0)] = 2
+    assert x.asnumpy().tolist() == [[2, 2, 2], [0, 5, 0]]

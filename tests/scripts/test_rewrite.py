@@ -51,9 +51,9 @@ LINES = {
     "comparison of types": ("x = torch.zeros(1)\nok = x.dtype == torch.float32", "x.dtype == ms.float32"),
     "an optimizer by its name": (
         "m = nn.Linear(2, 2)\no = getattr(torch.optim, name)(m.parameters(), lr=0.1)",
-        "getattr(optimizers, name)(all_parameters(m), lr=0.1)",
+        "getattr(OPTIMIZERS, name)(all_parameters(m), lr=0.1)",
     ),
-    "a schedule by its name": ("s = torch.optim.lr_scheduler.__dict__[name](o)", "vars(schedulers)[name](o)"),
+    "a schedule by its name": ("s = torch.optim.lr_scheduler.__dict__[name](o)", "vars(SCHEDULERS)[name](o)"),
     "Variable as a function": (
         "from torch.autograd import Variable\na, b = map(Variable, (torch.ones(1), torch.ones(2)))",
         "map(Tensor, (",
@@ -73,6 +73,22 @@ LINES = {
     "axes of einops": (
         "from einops import rearrange\nx = torch.ones(2, 4)\ny = rearrange(x, 'a (b c) -> a b c', b=2)",
         "rearrange(x, 'a (b c) -> a b c', {'b': 2})",
+    ),
+    "a normed weight": (
+        "from torch.nn.utils import weight_norm\nn = 3\nm = weight_norm(nn.Conv1d(2, n, 3, padding=2))",
+        "WeightNormConv1d(2, n, 3, padding=2)",
+    ),
+    "numpy for a function's own import": (
+        "def f():\n    import numpy as np\n    return np.zeros(3)\nx = torch.ones(2, 4)\ny = x[:, ::2]",
+        "import numpy as ms_np",
+    ),
+    "a write by numpy's index": (
+        "import numpy as np\ni = np.arange(3)\nx = torch.zeros(3)\nx[i[0]] = 2",
+        "import index_by_numpy",
+    ),
+    "a model of which the best is read at the end": (
+        "m = nn.Linear(2, 2)\ndef train():\n    m.train()\n    m.zero_grad()\ntrain()\nm = torch.load('best.pt')",
+        "clear_gradients(m)",
     ),
     "an annotation": ("def f(x: torch.Tensor, m: nn.Module): pass", "x: Tensor, m: nn.Cell"),
 }
@@ -411,3 +427,10 @@ def train():
     )
     function = text[text.index("def forward_fn") :]
     assert function.index("global total") < function.index("total += 1")
+
+
+def test_names_that_another_file_imports(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "helpers.py").write_text("import torch\nfrom torch.autograd import Variable\n")
+    text, _ = migrated(tmp_path, "from helpers import *\nx = Variable(torch.zeros(3)).unsqueeze(0)\n")
+    assert "x = ops.zeros((3,)).expand_dims(0)" in text

@@ -1,8 +1,10 @@
 """Checkpoints: nested containers of tensors, and the files that torch wrote."""
 
+import copy
 import io
 import os
 import pickle
+import time
 import zipfile
 from collections import OrderedDict
 
@@ -23,13 +25,27 @@ class _Array:
 class _Cell:
     """A whole model inside a saved file: its parameters, since a cell itself can't be pickled."""
 
-    def __init__(self, name, state):
-        self.name, self.state = name, state
+    made = {}
+    """Cells that this process saved: where one is loaded again, its copy gets the saved parameters."""
+
+    def __init__(self, cell):
+        self.name, self.token = type(cell).__name__, f"{os.getpid()}-{time.time()}-{id(cell)}"
+        self.state = {name: _Array(value.asnumpy()) for name, value in cell.state_dict().items()}
+        self.made[self.token] = cell
+
+    def cell(self):
+        if self.token not in self.made:
+            raise NotImplementedError(
+                f"MSP602: the file holds a whole {self.name}; save its state_dict(), build the model and load that"
+            )
+        cell = copy.deepcopy(self.made[self.token])
+        cell.load_state_dict(_unpacked(self.state))
+        return cell
 
 
 def _packed(item):
     if isinstance(item, nn.Cell):
-        return _Cell(type(item).__name__, {name: _Array(value.asnumpy()) for name, value in item.state_dict().items()})
+        return _Cell(item)
     if isinstance(item, Tensor):
         return _Array(item.asnumpy())
     if isinstance(item, dict):
@@ -41,9 +57,7 @@ def _packed(item):
 
 def _unpacked(item):
     if isinstance(item, _Cell):
-        raise NotImplementedError(
-            f"MSP602: the file holds a whole {item.name}; save its state_dict(), build the model and load that"
-        )
+        return item.cell()
     if isinstance(item, _Array):
         return Tensor(item.array)
     if isinstance(item, dict):

@@ -23,7 +23,7 @@ from .schedules import (
     StepLR,
 )
 
-schedulers = SimpleNamespace(
+SCHEDULERS = SimpleNamespace(
     LRScheduler=LRScheduler,
     StepLR=StepLR,
     MultiStepLR=MultiStepLR,
@@ -41,7 +41,7 @@ schedulers = SimpleNamespace(
     ChainedScheduler=ChainedScheduler,
     ReduceLROnPlateau=ReduceLROnPlateau,
 )
-optimizers = SimpleNamespace(
+OPTIMIZERS = SimpleNamespace(
     SGD=SGD,
     Adam=Adam,
     AdamW=AdamW,
@@ -53,9 +53,9 @@ optimizers = SimpleNamespace(
     RAdam=RAdam,
     LBFGS=LBFGS,
     Optimizer=Optimizer,
-    lr_scheduler=schedulers,
+    lr_scheduler=SCHEDULERS,
 )
-datasets = SimpleNamespace(
+DATASETS = SimpleNamespace(
     MNIST=MNIST,
     FashionMNIST=FashionMNIST,
     KMNIST=KMNIST,

@@ -240,6 +240,18 @@ def name_as_torch():
             setattr(kind, name, property(lambda cell, own=own: getattr(cell, own)))
 
 
+def index_by_numpy():
+    """Let numpy's integers stand among the indices of a write, as torch does: MindSpore takes Python's only."""
+    write = Tensor.__setitem__
+
+    def plain(index):
+        if isinstance(index, tuple):
+            return tuple(map(plain, index))
+        return int(index) if isinstance(index, np.integer) else index
+
+    Tensor.__setitem__ = lambda tensor, index, value: write(tensor, plain(index), value)
+
+
 class PortedModels(dict):
     """Builders of the models that were ported, by torchvision's name."""
 
