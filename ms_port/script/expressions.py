@@ -102,9 +102,8 @@ class Expressions:
             case ast.Subscript(ctx=ast.Load()) if self._stepped(node):
                 index = self.splice(node.slice)
                 return f"{self.needs.name('strided')}({self.render(node.value)}, {self.needs.name('np')}.s_[{index}])"
-            case ast.Subscript(ctx=ast.Store()) if is_tensor(self.inference.of(node.value)):
-                parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-                if any("ndarray" in (self.inference.of(n) for n in ast.walk(p)) for p in parts):
+            case ast.Subscript() if is_tensor(self.inference.of(node.value)):
+                if any(self.inference.of(n) == "ndarray" for n in ast.walk(node.slice)):
                     self.needs.name("index_by_numpy")
             case ast.BinOp(left=ast.Constant(value=str()), op=ast.Mod()):
                 return None

@@ -49,6 +49,12 @@ def flows(node: ast.AST, cuts: Callable[[ast.Call], bool] | None = None) -> Iter
 
 def thing(kind: object) -> bool:
     """Whether a value is a model, an optimizer and the like, and no tensor."""
+    if (
+        isinstance(kind, tuple)
+        and kind[0] == "inst"
+        and kind[1].family in ("dataset", "sampler", "optimizer", "scheduler")
+    ):
+        return True
     return is_module(kind) or kind in (
         "optimizer",
         "scheduler",

@@ -279,11 +279,11 @@ class Finder:
             for position in range(index - 1, -1, -1):
                 statement = block[position]
                 hit = self.carrying.get(statement, set()) & needed
-                if not hit:
+                if not hit or self._replaced(hit, path[level:home]):
                     continue
                 chosen.append(position)
                 needed |= self._reads(statement)
-                if isinstance(statement, ast.Assign) and all(isinstance(t, ast.Name) for t in statement.targets):
+                if isinstance(statement, ast.Assign) and all(map(_binds, statement.targets)):
                     needed -= hit - self._reads(statement.value)
             if chosen:
                 crossed = any(
@@ -307,6 +307,18 @@ class Finder:
         if outside:
             return Refusal(backward, f"{', '.join(outside)} is computed in another function, with a gradient")
         return self._checked(region, included.get(home, set()))
+
+    def _replaced(self, names: set[str], way: list[tuple[list[ast.stmt], int]]) -> bool:
+        """Whether a loop on the way binds the names anew: what stands before it is the first round's value only.
+
+        A gradient never goes into an earlier round: torch would have to keep that round's graph.
+        """
+        loops = [block[index] for block, index in way]
+        return any(
+            isinstance(loop, (ast.For, ast.While, ast.AsyncFor))
+            and names <= {name for s in ast.walk(loop) if isinstance(s, ast.Assign) for name in targets(s)}
+            for loop in loops
+        )
 
     def _checked(self, region: Region, chosen: set[int]) -> Region | Refusal:
         """Cut the region behind the last update or backward inside it; what lies before is computed again."""
@@ -377,6 +389,12 @@ def _collects(statement: ast.stmt) -> ast.Call | None:
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
         return value if value.func.attr in ("append", "extend", "insert", "update", "add") else None
     return None
+
+
+def _binds(target: ast.expr) -> bool:
+    """Whether a target gives names new values, and writes into nothing: ``a``, ``(a, b)``."""
+    parts = target.elts if isinstance(target, (ast.Tuple, ast.List)) else [target]
+    return all(isinstance(part, ast.Name) for part in parts)
 
 
 def _covered(name: str, made: set[str]) -> bool:

@@ -122,6 +122,21 @@ def _samplers(torch: Any, draws: Draws) -> None:
         keys = np.where(weights > 0, uniform ** (1 / np.maximum(weights, 1e-300)), -1)
         return iter(np.argsort(-keys)[: sampler.num_samples].tolist())
 
+    def fake(dataset: Any, index: int) -> Any:
+        numbers = np.random.RandomState(index + dataset.random_offset)
+        channels, *size = dataset.image_size
+        image: Any = Image.fromarray(numbers.randint(0, 256, (*size, channels)).astype(np.uint8))
+        target = int(np.random.RandomState(index + dataset.random_offset).randint(0, dataset.num_classes))
+        image = dataset.transform(image) if dataset.transform else image
+        return image, target if dataset.target_transform is None else dataset.target_transform(target)
+
+    try:
+        from PIL import Image
+        from torchvision.datasets import FakeData
+    except ImportError:
+        pass
+    else:
+        FakeData.__getitem__ = fake
     data.RandomSampler.__iter__ = random_order
     data.distributed.DistributedSampler.__iter__ = distributed
     data.WeightedRandomSampler.__iter__ = weighted

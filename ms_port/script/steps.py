@@ -105,12 +105,13 @@ class Steps:
             gradients += "_"
         taken.add(gradients)
         optimizers = self._optimizers(region)
-        weights = " + ".join(f"{o}.parameters" for o in optimizers) or self._trainable(region)
+        sure = [] if any(map(self._optional, optimizers)) else optimizers
+        weights = " + ".join(f"{o}.parameters" for o in sure) or self._trainable(region)
         arguments, shared = self._arguments(region)
         again = arguments if in_loop(self.current.body, region.block) else []  # what one round leaves to the next
         given = [n for n in self._given(region, again) if not plain or n != dotted(backward.loss)]
         loss = dotted(backward.loss) if plain and isinstance(backward.loss, ast.Name) else None
-        direct = self._direct(region, optimizers)
+        direct = self._direct(region, sure)
         return Plan(name, gradients, weights, loss or "_", given, arguments, shared, direct)
 
     def _optimizers(self, region: Region) -> list[str]:
@@ -140,6 +141,21 @@ class Steps:
         ]
         names = [name for name, wanted in decided.items() if wanted]
         return sorted(names, key=lambda n: order_of_calls.index(n) if n in order_of_calls else 0)
+
+    def _optional(self, optimizer: str) -> bool:
+        """Whether an optimizer is made under a condition only: ``if args.use_optimizer: optimizer = ...``."""
+        for scope in (self.current.body, self.s.source.tree.body):
+            body = [inner for s in scope for inner in (s.body if _is_main(s) else [s])]  # type: ignore[attr-defined]
+            plain = [s for s in body if not isinstance(s, (ast.FunctionDef, ast.ClassDef))]
+            made = [
+                n
+                for s in plain
+                for n in ast.walk(s)
+                if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n.id == optimizer
+            ]
+            if made:
+                return len(made) == 1 and optimizer not in bound(body)
+        return False
 
     def _calls(self, statement: ast.stmt) -> list[ast.Call]:
         value = getattr(statement, "value", None)
@@ -437,6 +453,11 @@ class Steps:
         block = list(region.block)
         index = next((i for i, s in enumerate(block) if s is region.backwards[0].statement), None)
         return index is not None and index + 1 < len(block) and block[index + 1] is node
+
+
+def _is_main(statement: ast.stmt) -> bool:
+    """``if __name__ == "__main__":``."""
+    return isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test)
 
 
 __all__ = ["Backward", "Steps", "backward_of"]

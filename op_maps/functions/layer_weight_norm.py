@@ -31,6 +31,11 @@ class WeightNormed(nn.Cell):
         bound = 1 / math.sqrt(math.prod(shape[1:]))
         self.bias = Parameter(initializer(Uniform(bound), (out_channels,))) if has_bias else None
 
+    @property
+    def weight(self) -> Tensor:
+        """What the next call computes with. A write into it is lost, as in torch."""
+        return weight_of(self.weight_v, self.weight_g)
+
 
 class WeightNormDense(WeightNormed):
     """weight_norm of a Linear."""

@@ -294,7 +294,7 @@ def test_sparse_is_dense(ours: Any) -> None:
         np.testing.assert_array_equal(ours.dense_of(indices, np.asarray(values, np.float32), *given).asnumpy(), wanted)
 
 
-def test_writes_take_numpys_integers(ours: Any) -> None:
+def test_indices_are_numpys_integers(ours: Any) -> None:
     import mindspore as ms
 
     x = ms.Tensor(np.zeros((2, 3), np.float32))
@@ -302,3 +302,4 @@ def test_writes_take_numpys_integers(ours: Any) -> None:
         x[place, np.int64(1)] = 5
         x[np.int32(0)] = 2
     assert x.asnumpy().tolist() == [[2, 2, 2], [0, 5, 0]]
+    assert float(x[np.int64(1), np.int32(1)]) == 5

@@ -434,3 +434,76 @@ def test_names_that_another_file_imports(tmp_path: Path) -> None:
     (tmp_path / "in" / "helpers.py").write_text("import torch\nfrom torch.autograd import Variable\n")
     text, _ = migrated(tmp_path, "from helpers import *\nx = Variable(torch.zeros(3)).unsqueeze(0)\n")
     assert "x = ops.zeros((3,)).expand_dims(0)" in text
+
+
+def test_state_of_the_round_before_is_no_part_of_the_loss(tmp_path: Path) -> None:
+    """What a loop hands from round to round starts before it, and must not start anew in each round."""
+    text, found = migrated(
+        tmp_path,
+        HEAD
+        + """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.GRU(2, 3)
+
+    def start(self, n):
+        return next(self.parameters()).new_zeros(1, n, 3)
+
+    def forward(self, x, hidden):
+        return self.rnn(x, hidden)
+
+net = Net()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+hidden = net.start(4)
+for x in data:
+    hidden = hidden.detach()
+    net.zero_grad()
+    out, hidden = net(x, hidden)
+    loss = out.sum()
+    loss.backward()
+    optimizer.step()
+""",
+    )
+    assert not [n for n in found.notes if n.severity != "info"], found.notes
+    assert "net.start" not in text[text.index("def forward_fn") :]
+
+
+def test_a_tuple_is_bound_anew(tmp_path: Path) -> None:
+    """An earlier use of the same names computes nothing of this loss."""
+    text = loop(
+        tmp_path,
+        "for other in nets:",
+        "    out, rest = other(x)",
+        "    print(out)",
+        "for i in range(2):",
+        "    out, rest = net(x), 1",
+        "    optimizer.zero_grad()",
+        "    loss = out.sum()",
+        "    loss.backward()",
+        "    optimizer.step()",
+    )
+    assert "other(x)" not in text[text.index("def forward_fn") :]
+
+
+def test_an_optimizer_that_may_not_exist(tmp_path: Path) -> None:
+    text, _ = migrated(
+        tmp_path,
+        HEAD
+        + """
+net = nn.Linear(3, 1)
+if flag:
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+def train():
+    for x in data:
+        net.zero_grad()
+        net(x).sum().backward()
+        if flag:
+            optimizer.step()
+        else:
+            for p in net.parameters():
+                p.data.add_(p.grad, alpha=-0.1)
+""",
+    )
+    assert "value_and_grad(forward_fn, None, trainable(net))" in text

@@ -241,14 +241,15 @@ def name_as_torch():
 
 
 def index_by_numpy():
-    """Let numpy's integers stand among the indices of a write, as torch does: MindSpore takes Python's only."""
-    write = Tensor.__setitem__
+    """Let numpy's integers stand among the indices of a tensor, as torch does: MindSpore takes Python's only."""
+    read, write = Tensor.__getitem__, Tensor.__setitem__
 
     def plain(index):
         if isinstance(index, tuple):
             return tuple(map(plain, index))
         return int(index) if isinstance(index, np.integer) else index
 
+    Tensor.__getitem__ = lambda tensor, index: read(tensor, plain(index))
     Tensor.__setitem__ = lambda tensor, index, value: write(tensor, plain(index), value)
 
 
