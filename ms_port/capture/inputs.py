@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
+from ms_port.capture.chosen_forward import chosen_method
 from ms_port.capture.errors import CaptureError
 
 
@@ -55,7 +57,8 @@ def map_tensors(function: Callable[[torch.Tensor], Any], value: Any) -> Any:
 
 def bind(model: nn.Module, inputs: Inputs) -> dict[str, Any]:
     """The inputs by name of ``forward``'s parameters. Raises CaptureError naming the parameter at fault."""
-    forward = model.forward
+    chosen = chosen_method(model)
+    forward = model.forward if chosen is None else types.MethodType(chosen, model)
     try:
         signature = inspect.signature(forward)
     except (TypeError, ValueError):

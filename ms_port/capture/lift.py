@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from ms_port.capture.abstract import Abstractor, canonical_class, is_torch_module, module_class
-from ms_port.capture.chosen_forward import chosen_forwards, chosen_method
+from ms_port.capture.chosen_forward import chosen_forwards, chosen_method, own_call
 from ms_port.capture.class_source import class_attributes, class_loc
 from ms_port.capture.closures import by_closure
 from ms_port.capture.config_hints import plain_hint
@@ -127,6 +127,7 @@ class _Lift:
             functions={k: f for k, f in free.items() if f is not factory},
             modules=dict(self._modules()),
             parameters=dict(self._parameters()),
+            tensor_attributes=dict(self._tensor_attributes()),
             inputs=tuple(self._inputs()),
             outputs={mode: self._abstract(value) for mode, value in recording.outputs.items()},
             ledger=tuple(map(self._ledger_entry, recording.torch_calls)),
@@ -281,7 +282,7 @@ class _Lift:
         if target is None or is_torch_module(target.__module__):
             return None, False
         codes = set(_codes(target))
-        for child in call.children:
+        for child in _behind_own_call(call):
             if child.function.code in codes or child.code in codes:
                 return self._keys[id(effective(child))], False
         return None, True
@@ -357,6 +358,8 @@ class _Lift:
         if not torch_own:
             skip = set(torch.nn.Module().__dict__)
             held = {k: v for k, v in module.__dict__.items() if k not in skip}
+            registries: list[dict[str, Any]] = [module._parameters, module._buffers, module._modules]
+            held |= {k: None for registry in registries for k, v in registry.items() if v is None}
         else:
             held = _layer_attributes(module)
         return ((k, self._abstract(v)) for k, v in held.items() if not isinstance(v, torch.nn.Module))
@@ -380,6 +383,14 @@ class _Lift:
                     name, tuple(tensor.shape), dtype, kind, tensor.requires_grad, owner if owner != name else None
                 ),
             )
+
+    def _tensor_attributes(self) -> Iterable[tuple[str, ParameterInstance]]:
+        for path, module in self._recording.model.named_modules():
+            for name, value in module.__dict__.items() if not is_torch_module(type(module).__module__) else ():
+                if isinstance(value, torch.Tensor):
+                    full = f"{path}.{name}" if path else name
+                    dtype = str(value.dtype).removeprefix("torch.")
+                    yield full, ParameterInstance(full, tuple(value.shape), dtype, "attribute", False)
 
     def _inputs(self) -> Iterable[InputSpec]:
         for name, value in self._recording.inputs.items():
@@ -489,6 +500,27 @@ def _target(callee: Any) -> types.FunctionType | None:
         return _target(callee.func)
     callee = getattr(callee, "__func__", callee)
     return callee if isinstance(callee, types.FunctionType) else None
+
+
+def _behind_own_call(call: CallRecord) -> list[Activation]:
+    """The activations of a call; those inside a ``__call__`` of the person's own that only hands on to ``forward``."""
+    own = own_call(type(call.callee)) if isinstance(call.callee, torch.nn.Module) else None
+    if own is None:
+        return call.children
+    for outer in call.children:
+        if outer.code is own.__code__ or outer.function.code is own.__code__:
+            given = list(outer.arguments.values())
+            for inner in outer.children:
+                if inner.result is call.result and _are_the_same(given, list(inner.arguments.values())):
+                    return [inner]
+    return call.children
+
+
+def _are_the_same(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Whether two lists of arguments hold the same objects; containers were copied when they were seen."""
+    return len(one) == len(other) and all(
+        a is b or (isinstance(a, list | dict | set) and type(a) is type(b)) for a, b in zip(one, other, strict=True)
+    )
 
 
 def _codes(function: types.FunctionType) -> Iterable[types.CodeType]:

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from ms_port.capture.building import ConstructorArguments, build, materialized, unwrapped, written_functions
+from ms_port.capture.chosen_forward import chosen_forwards
 from ms_port.capture.deferred import DeferredFills, deferred_fills
 from ms_port.capture.errors import CaptureError
 from ms_port.capture.forward import FakeModel, preserved, run_forward, set_training, unseen_backward
@@ -358,10 +359,11 @@ class _Session:
     def root(self, model: nn.Module, mode: Mode) -> Activation | None:
         """The first activation called ``forward`` whose self is the model: wrappers have names of their own."""
         roots = [root for root in self.recorder.roots if root.mode == mode]
+        chosen = [f.__name__ for f in chosen_forwards([model]).values()]
         pending = roots[::-1]
         while pending:
             activation = pending.pop()
-            if activation.self is model and activation.function.name == "forward":
+            if activation.self is model and activation.function.name in ("forward", *chosen):
                 return activation
             pending.extend(reversed(activation.children))
         # A forward under another name or set on the instance; a torch.nn.Sequential has none of its own.

@@ -34,12 +34,12 @@ class CellPath:
 
 
 def parameter_rows(program: Program, opmap: OpMap) -> Iterator[ParameterRow]:
-    """Every tensor of torch's state, and non-persistent buffers that the port keeps as Parameters."""
+    """Every tensor of torch's state, and what torch does not save where the port keeps it as a Parameter."""
     owners: dict[str, str | None] = {}
     variants: dict[str, Row] = {}
-    for path, tensor in program.parameters.items():
+    for path, tensor in [*program.parameters.items(), *program.tensor_attributes.items()]:
         name, rule = _mapped(program, opmap, path, variants)
-        if tensor.kind.startswith("buffer (not") and not _is_loaded(program, path):
+        if tensor.kind not in ("parameter", "buffer") and not _is_loaded(program, path):
             continue
         kind = "parameter" if tensor.kind == "parameter" else "buffer"
         if name is not None and tensor.tied_to is not None:

@@ -137,7 +137,7 @@ class ParameterInstance:
     shape: tuple[int, ...]
     dtype: str
     kind: str
-    """``parameter``, ``buffer``, ``buffer (not persistent)``."""
+    """``parameter``, ``buffer``, ``buffer (not persistent)``, ``attribute`` (a tensor that torch does not register)."""
     trainable: bool
     tied_to: str | None = None
     """Path of the first name of the same tensor."""
@@ -232,6 +232,8 @@ class Program:
     outputs: Mapping[str, Value]
     """Mode -> what the root returned."""
     ledger: tuple[LedgerEntry, ...]
+    tensor_attributes: Mapping[str, ParameterInstance] = field(default_factory=dict)
+    """Tensors that the model's own modules hold and torch does not register (``self.scale = torch.rand(4)``)."""
     factory: FunctionDef | None = None
     """The factory where it is a user function; None where the root's class is called."""
     factory_arguments: tuple[tuple[str, Value], ...] = ()
@@ -248,7 +250,7 @@ class Program:
     claimed: frozenset[int] = frozenset()
     """Ledger indices that stand in flat functions."""
     loaded_buffers: frozenset[str] = frozenset()
-    """Buffers that torch does not save and the port does not compute: they come with the weights."""
+    """Buffers and attributes that torch does not save and the port does not compute: they come with the weights."""
     layer_bases: Mapping[str, str] = field(default_factory=dict)
     """Class that derives from a layer -> the MindSpore class whose constructor it calls: one layer can have several."""
     stubs: tuple[Stub, ...] = ()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ms_port.ir.program import FunctionDef, Program
-from ms_port.ir.tree import copy, names_read
+from ms_port.ir.tree import copy, literal, names_read
 from ms_port.ir.values import TensorValue, holds_tensor
 from ms_port.passes.cell_names import has_bprop
 from ms_port.passes.dead import drop_dead
@@ -19,8 +19,14 @@ from ms_port.passes.rewrite import all_functions, map_functions
 
 def prune_signatures(program: Program) -> Program:
     """Remove unused parameters and dead code, each making room for the other."""
-    program = drop_dead(map_functions(program, lambda f: _without_absent(_own_copy(f))))
+    program = drop_dead(map_functions(program, _own_copy))
     program = map_functions(program, partial(_without_rest, filled=_with_rest(program)))
+    program = _pruned(program)  # a parameter that nothing reads may go with the argument that is not there
+    return _pruned(drop_dead(map_functions(program, _without_absent)))
+
+
+def _pruned(program: Program) -> Program:
+    """Without parameters that nothing reads, until nothing more can go."""
     while True:
         program = map_functions(program, _unknown_keywords(program))
         plans = _plans(program, _removable(program))
@@ -53,11 +59,26 @@ def _without_rest(function: FunctionDef, filled: set[str]) -> FunctionDef:
 
 
 def _without_absent(function: FunctionDef) -> FunctionDef:
-    """In a constructor a call for its effect that lacks an argument (an initialisation scheme) is left out."""
+    """In a constructor a call for its effect that lacks an argument (an initialisation scheme) is left out.
+
+    The constructor below is called all the same: what it sets up must not be lost.
+    """
     if not function.during_init:
         return function
-    kept = tuple(s for s in function.body if not (isinstance(s, ast.Expr) and ABSENT in names_read([s])))
-    return replace(function, body=kept)
+    kept = []
+    for statement in function.body:
+        if isinstance(statement, ast.Expr) and ABSENT in names_read([statement]):
+            if not ast.unparse(statement).startswith("super().__init__("):
+                continue
+            for call in (n for n in ast.walk(statement) if isinstance(n, ast.Call)):
+                call.args = [literal(None) if _is_absent(a) else a for a in call.args]
+                call.keywords = [k for k in call.keywords if not _is_absent(k.value)]
+        kept.append(statement)
+    return replace(function, body=tuple(kept))
+
+
+def _is_absent(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == ABSENT
 
 
 def parameters(function: FunctionDef) -> list[str]:

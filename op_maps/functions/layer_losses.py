@@ -1,7 +1,12 @@
 """Losses with torch's arguments, label types and edge cases, as functions and cells."""
 
 import mindspore as ms
-from mindspore import Tensor, nn, ops
+from mindspore import Parameter, Tensor, nn, ops
+
+
+def class_weights(weight: Tensor | None) -> Parameter | None:
+    """Weights of a loss, which torch saves with the model: they come with the weights and have no gradient."""
+    return None if weight is None else Parameter(Tensor(weight), requires_grad=False)
 
 
 def reduced(losses: Tensor, reduction: str) -> Tensor:
@@ -103,11 +108,11 @@ class BCELoss(nn.Cell):
 
     def __init__(self, weight: Tensor | None = None, reduction: str = "mean") -> None:
         super().__init__()
-        self.class_weight = None if weight is None else Tensor(weight)
+        self.weight = class_weights(weight)
         self.reduction = reduction
 
     def construct(self, input: Tensor, target: Tensor) -> Tensor:
-        return binary_cross_entropy(input, target, self.class_weight, self.reduction)
+        return binary_cross_entropy(input, target, self.weight, self.reduction)
 
 
 class BCEWithLogitsLoss(nn.Cell):
@@ -115,8 +120,8 @@ class BCEWithLogitsLoss(nn.Cell):
 
     def __init__(self, weight: Tensor | None = None, reduction: str = "mean", pos_weight: Tensor | None = None) -> None:
         super().__init__()
-        self.class_weight = None if weight is None else Tensor(weight)
-        self.pos_weight = None if pos_weight is None else Tensor(pos_weight)
+        self.weight = class_weights(weight)
+        self.pos_weight = class_weights(pos_weight)
         self.reduction = reduction
 
     def construct(self, input: Tensor, target: Tensor) -> Tensor:
@@ -125,7 +130,7 @@ class BCEWithLogitsLoss(nn.Cell):
             losses = (1.0 - target) * input + softplus
         else:
             losses = (1.0 - target) * input + (1.0 + (self.pos_weight - 1.0) * target) * softplus
-        return reduced(losses if self.class_weight is None else losses * self.class_weight, self.reduction)
+        return reduced(losses if self.weight is None else losses * self.weight, self.reduction)
 
 
 class CrossEntropyLoss(nn.Cell):
@@ -139,15 +144,13 @@ class CrossEntropyLoss(nn.Cell):
         label_smoothing: float = 0.0,
     ) -> None:
         super().__init__()
-        self.class_weight = None if weight is None else Tensor(weight)
+        self.weight = class_weights(weight)
         self.ignore_index = ignore_index
         self.reduction = reduction
         self.label_smoothing = label_smoothing
 
     def construct(self, input: Tensor, target: Tensor) -> Tensor:
-        return ops.cross_entropy(
-            input, target, self.class_weight, self.ignore_index, self.reduction, self.label_smoothing
-        )
+        return ops.cross_entropy(input, target, self.weight, self.ignore_index, self.reduction, self.label_smoothing)
 
 
 class NLLLoss(nn.Cell):
@@ -155,12 +158,12 @@ class NLLLoss(nn.Cell):
 
     def __init__(self, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean") -> None:
         super().__init__()
-        self.class_weight = None if weight is None else Tensor(weight)
+        self.weight = class_weights(weight)
         self.ignore_index = ignore_index
         self.reduction = reduction
 
     def construct(self, input: Tensor, target: Tensor) -> Tensor:
-        return ops.nll_loss(input, target.astype(ms.int32), self.class_weight, self.ignore_index, self.reduction)
+        return ops.nll_loss(input, target.astype(ms.int32), self.weight, self.ignore_index, self.reduction)
 
 
 class KLDivLoss(nn.Cell):
@@ -214,14 +217,14 @@ class MultiLabelSoftMarginLoss(nn.Cell):
 
     def __init__(self, weight: Tensor | None = None, reduction: str = "mean") -> None:
         super().__init__()
-        self.class_weight = None if weight is None else Tensor(weight)
+        self.weight = class_weights(weight)
         self.reduction = reduction
 
     def construct(self, input: Tensor, target: Tensor) -> Tensor:
         softplus = ops.log1p(ops.exp(-ops.abs(input))) + ops.relu(-input)
         losses = (1.0 - target) * input + softplus
-        if self.class_weight is not None:
-            losses = losses * self.class_weight
+        if self.weight is not None:
+            losses = losses * self.weight
         return reduced(losses.mean(-1), self.reduction)
 
 

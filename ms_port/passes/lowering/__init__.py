@@ -207,11 +207,13 @@ def _assemble(work: Work, factory: FunctionDef, inits: dict[str, FunctionDef]) -
 
 
 def _loaded(work: Work) -> Iterator[str]:
-    """Buffers that torch does not save and the port does not compute."""
-    for path, tensor in work.program.parameters.items():
+    """Buffers and attributes that torch does not save and the port does not compute."""
+    program = work.program
+    for path, tensor in [*program.parameters.items(), *program.tensor_attributes.items()]:
         owner, _, name = path.rpartition(".")
-        module = work.program.modules.get(owner)
-        if tensor.kind == "buffer (not persistent)" and module is not None and (module.cls, name) in work.allocated:
+        module = program.modules.get(owner)
+        unsaved = tensor.kind not in ("parameter", "buffer")
+        if unsaved and module is not None and (module.cls, name) in work.allocated:
             yield path
 
 

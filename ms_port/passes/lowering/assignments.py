@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import cast
 
-from ms_port.ir.tree import is_self_attribute, names_stored
+from ms_port.ir.tree import is_self_attribute, literal, names_stored
 from ms_port.ir.values import FunctionValue, Literal, ModuleValue, ObjectValue, TensorValue
 from ms_port.passes.lowering.attributes import output_fields
 from ms_port.passes.lowering.base_layers import layer_base
@@ -28,6 +28,9 @@ def assign(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
         return [ast.parse(f"raise NotImplementedError({message!r})").body[0]]
     if not scope.host and any(is_self_attribute(t) for t in statement.targets):
         return _set_attribute_in_graph(scope, statement)
+    if scope.host and _holds_unread_object(scope, statement):
+        scope.drop(statement, "an object that nothing reads")
+        return []
     match statement.targets:
         case [ast.Subscript(value=ast.Attribute(value=holder, attr="_modules"), slice=key)] if scope.host:
             given = [lower(scope, holder), lower(scope, key), lower(scope, statement.value)]
@@ -66,6 +69,8 @@ def assign(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
 def _as_item(scope: Scope, statement: ast.Assign, value: ast.expr) -> ast.expr:
     """``self.pe[:, 0::2] = np.sin(...)`` in a constructor: a Tensor takes no array."""
     target = statement.targets[0]
+    if not scope.host and isinstance(target, ast.Subscript):
+        return _without_leading_ones(scope, target, statement.value, value)
     if not scope.host or not isinstance(target, ast.Subscript) or not is_self_attribute(target.value):
         return value
     held, given = scope.values(target.value), scope.values(statement.value)
@@ -73,6 +78,30 @@ def _as_item(scope: Scope, statement: ast.Assign, value: ast.expr) -> ast.expr:
         return value
     assert isinstance(held[0], TensorValue)
     return ast.Call(ast.Name("Tensor", ast.Load()), [value, dtype_expression(held[0].dtype)], [])
+
+
+def _without_leading_ones(scope: Scope, target: ast.Subscript, source: ast.expr, value: ast.expr) -> ast.expr:
+    """``out[:, t] = h`` with an h of (1, N, C): torch takes no notice of leading ones, MindSpore refuses them."""
+    parts = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
+    plain = [_is_plain_index(scope, part) for part in parts]
+    held, given = scope.values(target.value), scope.values(source)
+    if None in plain or not held or not all(isinstance(v, TensorValue) for v in (*held, *given)):
+        return value
+    numbers = plain.count(True)
+    pairs = [(h, g) for h in held for g in given if isinstance(h, TensorValue) and isinstance(g, TensorValue)]
+    extra = {g.ndim - h.ndim + numbers for h, g in pairs}
+    if len(extra) != 1 or (count := extra.pop()) <= 0:
+        return value
+    axes = literal(0) if count == 1 else literal(tuple(range(count)))
+    return ast.Call(ast.Attribute(value, "squeeze", ast.Load()), [axes], [])
+
+
+def _is_plain_index(scope: Scope, part: ast.expr) -> bool | None:
+    """True for a number, which takes an axis away; False for a slice; None for other indices."""
+    if isinstance(part, ast.Slice) or (isinstance(part, ast.Constant) and part.value is Ellipsis):
+        return False
+    seen = scope.values(part)
+    return True if seen and all(isinstance(v, Literal) and type(v.value) is int for v in seen) else None
 
 
 def annotated(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
@@ -101,6 +130,16 @@ def augmented(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
         return _only_written(scope, statement, counted.attr)
     target = cast(ast.Name | ast.Attribute | ast.Subscript, lower(scope, statement.target))
     return [ast.AugAssign(target, statement.op, lower(scope, statement.value))]
+
+
+def _holds_unread_object(scope: Scope, statement: ast.Assign) -> bool:
+    """``self._master = SyncMaster(self.run)``: an object of Python's that no code of the port reads."""
+    values = scope.values(statement.value)
+    return (
+        bool(values)
+        and all(isinstance(v, ObjectValue) and v.kind in ("opaque", "config") for v in values)
+        and all(is_self_attribute(t) and t.attr not in scope.work.reads for t in statement.targets)  # type: ignore[attr-defined]
+    )
 
 
 def _child_of_sequential(scope: Scope, statement: ast.Assign, value: ast.expr) -> ast.stmt | None:

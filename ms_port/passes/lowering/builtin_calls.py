@@ -68,7 +68,8 @@ def lower_builtin(scope: Scope, node: ast.Call, facts: Sequence[CallFact], name:
     if scope.host and name.startswith(("itertools.", "copy.", "_functools.")):
         return _copied(scope, node, name)
     if name.startswith("numpy.") and (scope.host or not _takes_tensors(facts)):
-        return _rebuilt(scope, node, _numpy_function(scope, node, name))
+        made = _rebuilt(scope, node, _numpy_function(scope, node, name))
+        return ast.Call(ast.Name("int", ast.Load()), [made], []) if scope.host and _gives_ints(facts) else made
     if name.startswith(_NUMPY_VALUES) and isinstance(node.func, ast.Attribute) and not _takes_tensors(facts):
         return _rebuilt(scope, node, ast.Attribute(lower(scope, node.func.value), node.func.attr, ast.Load()))
     if isinstance(node.func, ast.Attribute) and _is_container_method(name):
@@ -89,6 +90,11 @@ def _mapped(scope: Scope, function: ast.Lambda, items: ast.expr) -> ast.expr:
 
 def _takes_tensors(facts: Sequence[CallFact]) -> bool:
     return any(holds_tensor(v) for f in facts for v in [f.result, *f.args, *dict(f.kwargs).values()])
+
+
+def _gives_ints(facts: Sequence[CallFact]) -> bool:
+    """Whether numpy gives integers, which no layer of MindSpore takes for a size as they are."""
+    return all(isinstance(f.result, Literal) and type(f.result.value) is int for f in facts)
 
 
 def _numpy_function(scope: Scope, node: ast.Call, name: str) -> ast.expr:

@@ -48,10 +48,12 @@ def _construct_one(
         return construct_cell(scope, node, facts, name, variable)
     if name.startswith("torch.nn.Lazy"):
         return _built_lazily(scope, node, facts)
+    if not variable and (empty := [f for f in facts if _has_no_size(f)]):
+        facts = empty  # the layer for these takes the other sizes too
     args, keywords = torch_arguments(scope, node, facts, name)
     args, keywords = tuple(map(_as_tensor, args)), tuple((k, _as_tensor(a)) for k, a in keywords)
     call = Call(name, args, keywords)
-    if not variable and not scope.strict and any(map(_has_no_size, facts)):
+    if not variable and not scope.strict and name in _CONVOLUTIONS and any(map(_has_no_size, facts)):
         return stub_cell(scope, node, call, "a size is 0, which no layer of MindSpore takes")
     try:
         if not variable:
@@ -74,13 +76,14 @@ def _construct_one(
     return accept(scope, node, lowering, name)
 
 
-_SIZED = {"torch.nn.Linear", "torch.nn.Conv1d", "torch.nn.Conv2d", "torch.nn.Conv3d"}
+_CONVOLUTIONS = frozenset({"torch.nn.Conv1d", "torch.nn.Conv2d", "torch.nn.Conv3d"})
 
 
 def _has_no_size(fact: CallFact) -> bool:
     """``nn.Linear(4, 4 // 16)``: torch makes a layer without weights."""
     named = [v for k, v in fact.kwargs if k in ("in_features", "out_features", "in_channels", "out_channels")]
-    return getattr(fact.callee, "name", "") in _SIZED and Literal(0) in (*fact.args[:2], *named)
+    sized = {"torch.nn.Linear", *_CONVOLUTIONS}
+    return getattr(fact.callee, "name", "") in sized and Literal(0) in (*fact.args[:2], *named)
 
 
 def _as_tensor(argument: Argument) -> Argument:

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Sequence
 
 from ms_port.ir.tree import names_stored, nid
-from ms_port.ir.values import DictValue, FunctionValue, holds_tensor
+from ms_port.ir.values import DictValue, FunctionValue, SequenceValue, holds_tensor
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.scope import Scope, Untranslatable
 
@@ -187,7 +187,8 @@ def _extended(scope: Scope, call: ast.Call, given: ast.expr) -> list[ast.stmt] |
             isinstance(e, ast.Starred) for e in elts
         ):
             return [append(e) for e in elts]
-    if reads_itself and not isinstance(given, ast.List | ast.Tuple | ast.ListComp):
+    made_before = isinstance(given, ast.Call) and all(isinstance(v, SequenceValue) for v in scope.values(given))
+    if reads_itself and not made_before and not isinstance(given, ast.List | ast.Tuple | ast.ListComp):
         return None
     item = ast.Name("item", ast.Load())
     if "item" in _bound_elsewhere(scope):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from ms_port.ir.flags import Flag, Place
-from ms_port.ir.program import EMPTY_FACTS, FunctionDef, ModuleInstance, Program, Stub
+from ms_port.ir.program import EMPTY_FACTS, FunctionDef, ModuleInstance, ParameterInstance, Program, Stub
 from ms_port.ir.tree import copy, expression, literal
 from ms_port.ir.values import ClassValue, FunctionValue, Literal, ModuleValue, PartialValue
 from ms_port.opmap import NoLowering, Row
@@ -54,9 +54,11 @@ def _held(work: Work, path: str, name: str) -> ast.stmt | None:
     full = f"{path}.{name}" if path else name
     if (child := dict(module.children).get(name)) is not None:
         return _assignment(name, held_module(work, child))
-    if full in work.program.parameters:
+    if (tensor := work.program.parameters.get(full)) is not None or name in work.graph_reads:
+        tensor = tensor or work.program.tensor_attributes.get(full)
+    if tensor is not None:
         work.allocated.add((module.cls, name))
-        return _tensor_statement(work.program, full, name)
+        return _tensor_statement(tensor, name)
     value = dict(module.attributes).get(name)
     if value is None or name not in work.graph_reads or module.is_torch:
         return None
@@ -72,8 +74,7 @@ def _assignment(name: str, value: ast.expr) -> ast.stmt:
     return ast.Assign([ast.Attribute(ast.Name("self", ast.Load()), name, ast.Store())], value, lineno=0)
 
 
-def _tensor_statement(program: Program, full: str, name: str) -> ast.stmt:
-    tensor = program.parameters[full]
+def _tensor_statement(tensor: ParameterInstance, name: str) -> ast.stmt:
     dtype = "" if tensor.dtype == "float32" else f", ms.{ {'bool': 'bool_'}.get(tensor.dtype, tensor.dtype) }"
     made = f"initializer('zeros', {tensor.shape!r}{dtype})"
     if 0 in tensor.shape:  # MindSpore has no initializer for a tensor without elements
@@ -90,15 +91,30 @@ def held_module(work: Work, path: str) -> ast.expr:
         return _container(work, module)
     if row is not None:
         attributes = {k: v.value for k, v in module.attributes if isinstance(v, Literal)}
+        tensors = _given_tensors(work, module, row)
         try:
-            lowering = work.opmap.from_instance(module.cls, attributes)
+            lowering = work.opmap.from_instance(module.cls, attributes | {name: name for name in tensors})
         except NoLowering as error:
             return _stub(work, module, str(error))
         work.op_functions |= lowering.functions
-        return mark_functions(lowering.expression, lowering.functions)
+        made = mark_functions(lowering.expression, lowering.functions)
+        for keyword in made.keywords if isinstance(made, ast.Call) and tensors else ():
+            keyword.value = tensors.get(keyword.arg or "", keyword.value)
+        return made
     if module.cls not in work.program.cells:
         return _stub(work, module, "no row in the op map")
     return _held_user_module(work, module)
+
+
+def _given_tensors(work: Work, module: ModuleInstance, row: Row) -> dict[str, ast.expr]:
+    """Tensors that a layer was given (class weights of a loss): of their shape, the values come with the weights."""
+    found = {}
+    for parameter in row.overloads[0].signature if row.overloads else ():
+        name = parameter.name
+        tensor = work.program.parameters.get(f"{module.path}.{name}" if module.path else name)
+        if tensor is not None and name not in (row.instance or {}):
+            found[name] = expression(f"Tensor(np.zeros({tensor.shape!r}, np.{tensor.dtype}))")
+    return found
 
 
 def _stub(work: Work, module: ModuleInstance, reason: str) -> ast.expr:

@@ -76,6 +76,8 @@ class Work:
     graph_reads: set[str] = field(default_factory=set)
     """Attributes of ``self`` that some graph function reads."""
 
+    reads: set[str] = field(default_factory=set)
+    """Attributes that any function reads, those of constructors too."""
     layer_bases: dict[str, str] = field(default_factory=dict)
     """Class that derives from a layer -> the MindSpore class whose constructor it calls."""
     graph_made: set[str] = field(default_factory=set)
@@ -91,6 +93,13 @@ class Work:
             for facts in function.facts.calls.values()
             for fact in facts
             if fact.mode != "init" and isinstance(fact.callee, ClassValue) and isinstance(fact.result, ObjectValue)
+        )
+        self.reads.update(
+            node.attr
+            for function in self.all_functions.values()
+            for statement in function.body
+            for node in ast.walk(statement)
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
         )
         self.graph_reads.update(
             node.attr

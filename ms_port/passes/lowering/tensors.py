@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from ms_port.ir.program import CallFact
+from ms_port.ir.program import CallFact, ParameterInstance
 from ms_port.ir.tree import expression, literal
 from ms_port.ir.values import ClassValue, Literal, TensorValue, Value
 from ms_port.passes.lowering.expressions import lower
@@ -81,7 +81,36 @@ def host_tensor(scope: Scope, node: ast.expr, results: Sequence[Value]) -> ast.e
         raise Untranslatable(node, "random numbers: torch's come with the weights")
     if isinstance(lowered, ast.Attribute):
         return lowered
+    if _reads_values(scope, node):
+        raise Untranslatable(node, "computed from a parameter: its values come with the weights")
     return ast.Call(ast.Name("Tensor", ast.Load()), [lowered, dtype_expression(value.dtype)], [])
+
+
+_OF_SHAPES = frozenset(
+    "shape dtype device ndim size dim numel new_zeros new_ones new_full new_empty new_tensor".split()
+)
+"""Attributes and methods of a tensor that say nothing of its values."""
+
+
+def _reads_values(scope: Scope, node: ast.AST) -> bool:
+    """Whether an expression depends on the values of a parameter, which the port does not know as it is built."""
+    match node:
+        case ast.Attribute(attr=name) if name in _OF_SHAPES:
+            return False
+        case ast.Call(func=ast.Attribute(attr=name)) if name.endswith("_like"):
+            return False
+    seen = scope.values(node) if isinstance(node, ast.Name | ast.Attribute) else ()
+    own = {v.parameter for v in seen if isinstance(v, TensorValue) and v.parameter is not None}
+    known = scope.work.program.parameters
+    if any(path in known and _comes_with_weights(scope, known[path]) for path in own):
+        return True
+    return any(_reads_values(scope, child) for child in ast.iter_child_nodes(node))
+
+
+def _comes_with_weights(scope: Scope, tensor: ParameterInstance) -> bool:
+    owner, _, name = tensor.path.rpartition(".")
+    module = scope.work.program.modules.get(owner)
+    return tensor.kind == "parameter" or (module is not None and (module.cls, name) in scope.work.allocated)
 
 
 def _initializer(scope: Scope, node: ast.expr) -> ast.expr | None:

@@ -1,0 +1,215 @@
+"""Single modules as public projects write them: what stands around ``forward``, and what a module is given."""
+
+from __future__ import annotations
+
+from typing import Callable, Dict, List, Tuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class Gate(nn.Module):
+    """A bottleneck that a narrow model leaves without units."""
+
+    def __init__(self, channels: int, reduction: int = 16) -> None:
+        super().__init__()
+        hidden = channels // reduction
+        self.fc = nn.Sequential(
+            nn.Linear(channels, hidden, bias=False), nn.ReLU(), nn.Linear(hidden, channels), nn.Sigmoid()
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.fc(x)
+
+
+class Gates(nn.Module):
+    """One line of the source that makes layers with and without units."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.narrow, self.wide = Gate(4), Gate(32)
+        self.widen = nn.Linear(4, 32)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.wide(self.widen(self.narrow(x)))
+
+
+class Sized(nn.Module):
+    """The base of ``Resized``: it is given an option that no code reads."""
+
+    def __init__(self, size: int, mode: type = int) -> None:
+        super().__init__()
+        self.size = size
+        self.mode = mode
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.size
+
+
+class Resized(Sized):
+    """``super().__init__`` gets an argument that the port does not have."""
+
+    def __init__(self, size: int, kind: type = int, keep: bool = False) -> None:
+        super().__init__(size, kind)
+        self.keep = keep
+        if not isinstance(self.size, (int, tuple)):
+            raise AssertionError("size")
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.keep:
+            return super().forward(x)
+        return x
+
+
+def resized() -> nn.Module:
+    return Resized(3)
+
+
+class HandedOn(nn.Module):
+    """A ``__call__`` that hands on to ``forward``."""
+
+    def __init__(self, n: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(n, n)
+
+    def __call__(self, x: Tensor) -> Tuple[Tensor, Tensor]:
+        return self.forward(x)
+
+    def forward(self, x: Tensor) -> Tuple[Tensor, Tensor]:
+        return self.linear(x), x
+
+
+class HandedUp(HandedOn):
+    """A ``__call__`` that hands on to torch's."""
+
+    def __call__(self, x: Tensor) -> Tuple[Tensor, Tensor]:
+        return nn.Module.__call__(self, x)
+
+
+class OnlyCall(nn.Module):
+    """A module without a ``forward``."""
+
+    def __init__(self, n: int = 4) -> None:
+        super().__init__()
+        self.linear = nn.Linear(n, n)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.linear(x)
+
+
+class Called(nn.Module):
+    def __init__(self, n: int = 4) -> None:
+        super().__init__()
+        self.a, self.b, self.c = HandedOn(n), HandedUp(n), OnlyCall(n)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y, x = self.a(x)
+        return self.c(self.b(x)[0]) + y
+
+
+class CountedByNumpy(nn.Module):
+    """Sizes that numpy computes."""
+
+    def __init__(self, shape: Tuple[int, ...], hidden: int) -> None:
+        super().__init__()
+        self.shape = shape
+        self.linear = nn.Linear(np.prod(shape), hidden)
+        self.conv = nn.Conv1d(1, np.prod(shape), 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.conv(self.linear(x.reshape(-1, np.prod(self.shape)))[:, None])
+
+
+class Master:
+    """An object of Python's that only an arm which never runs would use."""
+
+    def __init__(self, callback: Callable[[Tensor], Tensor]) -> None:
+        self._registry: Dict[str, int] = {}
+        self._callback = callback
+        self._activated = False
+
+    def run(self, x: Tensor) -> Tensor:
+        return self._callback(x)
+
+
+class Synchronized(nn.Module):
+    def __init__(self, n: int = 4) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(n))
+        self._master = Master(self._reduced)
+        self._parallel = False
+
+    def _reduced(self, x: Tensor) -> Tensor:
+        return x
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self._parallel:
+            return x * self.weight
+        return self._master.run(x)
+
+
+class Losses(nn.Module):
+    """Layers that are given tensors: they come with the weights."""
+
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__()
+        self.binary = nn.BCEWithLogitsLoss(pos_weight=weight)
+        self.classes = nn.CrossEntropyLoss(weight=2 * weight)
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return self.binary(x, y) + self.classes(x, y)
+
+
+class PlainTensors(nn.Module):
+    """Tensors that torch does not register: random, computed from a parameter, given."""
+
+    def __init__(self, given: Tensor) -> None:
+        super().__init__()
+        self.random = torch.rand(4, 4)
+        self.parameter = nn.Parameter(torch.rand(4))
+        self.doubled = self.parameter.data * 2
+        self.given = given.t()
+        self.register_parameter("bias", None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x @ self.random + self.doubled, self.given, self.bias) * self.parameter
+
+
+class Filled(nn.Module):
+    """A write of a value with leading ones; a list that is extended by what is made of it."""
+
+    def __init__(self, steps: int = 3) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(4, 4)
+        self.pair = nn.Linear(8, 8)
+        self.steps = steps
+
+    def split(self, x: Tensor) -> Tuple[Tensor, ...]:
+        return self.pair(x).chunk(2, -1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        code = x.new_zeros(4, self.steps, 4)
+        h = s = x.new_zeros(1, 4, 4)
+        for t in range(self.steps):
+            _, (h, s) = self.lstm(x[None], (h, s))
+            code[:, t, :] = h
+        parts: List[Tensor] = [code[:, 0], code[:, 1]]
+        for _ in range(2):
+            parts.extend(self.split(torch.cat([parts[-2], parts[-1]], -1)))
+        return torch.cat(parts, -1)
+
+
+X = torch.rand(4, 4)
+CASES = {
+    "layers without units": (Gates, (X,)),
+    "a base given an option": (resized, (X,)),
+    "calls of their own": (Called, (X,)),
+    "a module without forward": (OnlyCall, (X,)),
+    "sizes by numpy": (lambda: CountedByNumpy((4, 4), 4), (torch.rand(2, 4, 4),)),
+    "an object nobody reads": (Synchronized, (X,)),
+    "losses with tensors": (lambda: Losses(torch.tensor([0.3, 1.0, 2.0, 3.0])), (X, torch.rand(4, 4))),
+    "tensors torch does not register": (lambda: PlainTensors(torch.rand(4, 4)), (X,)),
+    "writes with leading ones": (Filled, (X,)),
+}
