@@ -12,6 +12,8 @@ from typing import Any
 from ms_port.ir.values import DictValue, DType, Literal, ObjectValue, SequenceValue, TensorValue, Value
 
 _MEANINGLESS = frozenset({"device", "layout", "pin_memory", "memory_format", "non_blocking", "generator"})
+_SMALL = 64
+"""Elements of a constant that may stand in the source."""
 _LOWERS = ("linalg_", "fft_", "special_")
 
 
@@ -165,17 +167,30 @@ class _Reader:
 
     def read(self) -> Expansion:
         graph = self._exported.graph
-        places = [n for n in graph.nodes if n.op == "placeholder"]
-        kinds = [str(s.kind.name) for s in self._exported.graph_signature.input_specs]
-        if len(places) != len(self._inputs) or set(kinds) - {"USER_INPUT"}:
-            raise NotExpandable("its expansion holds constants")
-        self._values.update(zip(places, self._inputs, strict=True))
-        steps = [step for node in graph.nodes if (step := self._step(node)) is not None]
+        nodes = [n for n in graph.nodes if n.op == "placeholder"]
+        places = dict(zip(nodes, self._exported.graph_signature.input_specs, strict=True))
+        own = [n for n, spec in places.items() if spec.kind.name == "USER_INPUT"]
+        if len(own) != len(self._inputs):
+            raise NotExpandable("its expansion has other inputs")
+        self._values.update(zip(own, self._inputs, strict=True))
+        steps = [self._constant(n, spec) for n, spec in places.items() if spec.kind.name != "USER_INPUT"]
+        steps += [step for node in graph.nodes if (step := self._step(node)) is not None]
         outputs = next(n for n in graph.nodes if n.op == "output")
         if any(str(s.kind.name) != "USER_OUTPUT" for s in self._exported.graph_signature.output_specs):
             raise NotExpandable("it writes to an argument")
         leaves = [self._value(leaf) for leaf in outputs.args[0]]
         return Expansion(tuple(self._inputs), tuple(_used(steps, leaves)), self._nested(leaves))
+
+    def _constant(self, node: Any, spec: Any) -> Step:
+        """A small tensor that the function makes of numbers."""
+        import torch
+
+        tensor = self._exported.constants.get(spec.target)
+        if spec.kind.name != "CONSTANT_TENSOR" or type(tensor) is not torch.Tensor or tensor.numel() > _SMALL:
+            raise NotExpandable("its expansion holds constants")
+        found = self._values[node] = self._tensor(tensor)
+        kind = (("dtype", DType(found.dtype)),)
+        return Step(node.name, ("torch.tensor",), (_numbers(tensor.tolist()),), kind, (found,), True)
 
     def _nested(self, leaves: list[Value]) -> Value:
         from torch.utils import _pytree as pytree
@@ -234,6 +249,10 @@ class _Reader:
         if item is None or isinstance(item, (bool, int, float, complex, str)):
             return Literal(item)
         raise NotExpandable(f"its expansion holds a {type(item).__name__}")
+
+
+def _numbers(item: Any) -> Value:
+    return SequenceValue("list", tuple(map(_numbers, item))) if isinstance(item, list) else Literal(item)
 
 
 def _as_value(item: Any) -> Value:
