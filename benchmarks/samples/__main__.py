@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import subprocess
 import sys
 import time
 import warnings
@@ -85,6 +86,7 @@ def _convert(options: argparse.Namespace) -> None:
         _forget(options.out / "run.jsonl", options.match)
     done, op_map, start, count = _lines(file), OpMap.load(), time.time(), 0
     now = options.out / "now"
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
     with file.open("a", encoding="utf-8") as out:
         if now.exists() and (key := now.read_text(encoding="utf-8")) not in done:
             done[key] = Converted(key, "", "crash", "the process died of it").to_json()
@@ -100,6 +102,7 @@ def _convert(options: argparse.Namespace) -> None:
             else:
                 now.write_text(key, encoding="utf-8")
                 made = convert_sample(item, op_map, options.out)
+            made.commit = commit
             print(json.dumps(made.to_json()), file=out, flush=True)
             count += 1
     print(f"converted {count} samples in {time.time() - start:.0f} s")

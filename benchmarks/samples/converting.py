@@ -39,6 +39,8 @@ class Converted:
     source: str = ""
     flags: tuple[str, ...] = ()
     decomposed: bool = False
+    commit: str = ""
+    """Of ms-port, that converted it."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
