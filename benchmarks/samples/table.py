@@ -11,12 +11,13 @@ from typing import Any
 Line = Mapping[str, Any]
 
 INTRODUCTION = """\
-Written by `python -m benchmarks.samples`. Samples of `op_db` and `module_db` of PyTorch's tests (of each OpInfo and
-ModuleInfo a few, spread evenly; the last one also as method and in place; integers and truth values), each converted, run in
-GRAPH_MODE on CPU, forward and gradient, and compared with float64. Equal is within the bound of verification: 4 times torch
-float32's own error and 16 ulp of the tensor's scale. "Imprecise" is outside of it by less than a thousandth of the scale:
-MindSpore's CPU kernels of tanh, exp and log are approximations ([measured](mindspore-notes.md)). "Flagged" is a call for
-which ms-port says that it has no form (MSP101): the port raises there."""
+Written by `python -m benchmarks.samples`. Samples of `op_db` and `module_db` of PyTorch's tests (of each OpInfo
+and ModuleInfo a few, spread evenly; the last one also as method and in place; integers and truth values), each
+converted, run in GRAPH_MODE on CPU, forward and gradient, and compared with float64. Equal is within the bound of
+verification: 4 times torch float32's own error and 16 ulp of the tensor's scale. "Imprecise" is outside of it by
+less than a thousandth of the scale: MindSpore's CPU kernels of tanh, exp and log are approximations
+([measured](mindspore-notes.md)). "Flagged" is a call for which ms-port says that it has no form (MSP101): the port
+raises there."""
 
 VERDICTS = ("passed", "imprecise", "gradient wrong", "gradient crash", "differs, flagged", "wrong", "crash", "flagged")
 KINDS = {
