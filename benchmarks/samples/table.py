@@ -106,7 +106,7 @@ def _totals(made: Mapping[str, Line], ran: Mapping[str, Line]) -> list[str]:
     for kind, name in KINDS.items():
         tried = sum(count[kind][v] for v in VERDICTS)
         lines.append([name, tried, *(count[kind][v] for v in VERDICTS)])
-    whole = [sum(column) for column in zip(*(line[1:] for line in lines), strict=True)]  # type: ignore[arg-type]
+    whole = [sum(column) for column in zip(*(line[1:] for line in lines), strict=True)]
     return _table(["samples", "tried", *VERDICTS], [*lines, ["**all**", *whole]])
 
 
