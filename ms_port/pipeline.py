@@ -31,6 +31,7 @@ from ms_port.passes.signatures import prune_signatures
 from ms_port.passes.unread import flag_unread_behaviour
 from ms_port.passes.value_reads import settle_value_reads
 from ms_port.passes.walrus import bind_before
+from ms_port.passes.wrapped_constructors import merge_wrapped_constructors
 
 Dump = Callable[[str, Program], None]
 
@@ -70,6 +71,7 @@ class _Given:
 
 
 _PASSES: tuple[tuple[str, Callable[[Program, _Given], Program]], ...] = (
+    ("wrapped constructors", lambda program, given: merge_wrapped_constructors(program)),
     ("ignored inputs", lambda program, given: note_ignored_inputs(program)),
     ("name", lambda program, given: unique_names(program)),
     ("walrus", lambda program, given: bind_before(program)),

@@ -438,6 +438,8 @@ def _call_function(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> a
         return ast.Call(lower(scope, node.func), args, keywords)
     if function is None or "<locals>" in key or function.name == "<lambda>":
         return call_made(scope, node, facts, key)
+    if isinstance(node.func, ast.Name) and _is_replaced(scope, function):
+        raise Untranslatable(node, f"`{ast.unparse(node.func)}` is the `{function.name}` that the class had before")
     scope.work.need(key, node)
     args, keywords = user_arguments(scope, node, facts)
     func: ast.expr
@@ -456,6 +458,12 @@ def _call_function(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> a
     on_object = any(isinstance(v, ObjectValue) for v in held)
     call.unbound = function.kind == "method" and not on_object  # type: ignore[attr-defined]
     return call
+
+
+def _is_replaced(scope: Scope, function: FunctionDef) -> bool:
+    """Whether a class decorator put a wrapper in the method's place: both have one name, the port's class one method."""
+    cell = scope.work.program.cells.get(function.owner or "")
+    return cell is not None and sum(m.name == function.name for m in cell.methods) > 1
 
 
 def _is_made_by_kept_call(scope: Scope, node: ast.Call) -> bool:
