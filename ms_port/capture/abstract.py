@@ -216,12 +216,7 @@ class Abstractor:
         held = getattr(value, "__dict__", {}).items()
         found = [(k, ir.Literal(v)) for k, v in held if k not in names and not k.startswith("_") and _is_literal(v)]
         for name in _property_names(type(value)):
-            try:
-                computed = getattr(value, name)
-            except Exception:
-                continue  # a property that does not hold for this configuration
-            if _is_literal(computed):
-                found.append((name, ir.Literal(computed)))
+            found += [(name, ir.Literal(item)) for item in _read(value, name) if _is_literal(item)]
         return tuple(found)
 
     def _object(self, value: Any) -> ir.ObjectValue:
@@ -229,7 +224,7 @@ class Abstractor:
         held = getattr(value, "__dict__", None)
         if dataclasses.is_dataclass(value) or _is_model_output(value):
             names = list(value) if isinstance(value, Mapping) else [f.name for f in dataclasses.fields(value)]
-            fields = tuple((n, self(getattr(value, n))) for n in names if hasattr(value, n))
+            fields = tuple((n, self(item)) for n in names for item in _read(value, n))
             if any(ir.holds_tensor(item) for _, item in fields):
                 return ir.ObjectValue(name, id(value), "output", fields)
             self.config_classes[name] = type(value)
@@ -240,6 +235,14 @@ class Abstractor:
             self.config_classes[name] = type(value)
             return ir.ObjectValue(name, id(value), "config" if fields else "opaque", fields)
         return ir.ObjectValue(name, id(value))
+
+
+def _read(value: Any, name: str) -> list[Any]:
+    """The attribute; nothing where it isn't there, or refuses to be read (one that does not hold for this object)."""
+    try:
+        return [getattr(value, name)]
+    except Exception:
+        return []
 
 
 def _property_names(cls: type) -> list[str]:

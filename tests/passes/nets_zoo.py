@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import statistics
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -147,7 +148,73 @@ class Both(nn.Module):
         return self.words(x).sum(-1) + self.images(y).sum(-1)
 
 
+def gated(self: nn.Module, x: Tensor, by: float) -> Tensor:
+    a, b = x.chunk(2, -1)
+    return self.act(a) * b * by
+
+
+def with_gate(cls: type) -> type:
+    """Wraps the constructor, and gives the class a method that stands outside."""
+    original = cls.__init__
+
+    @functools.wraps(original)
+    def __init__(self, width, *args, **kwargs):
+        original(self, width, *args, **kwargs)
+        self.doubled = 2 * width
+
+    cls.__init__ = __init__
+    cls.gate = gated
+    return cls
+
+
+@with_gate
+class Gated(nn.Module):
+    def __init__(self, width: int, scale: float = 2.0) -> None:
+        super().__init__()
+        self.line = nn.Linear(width, 2 * width)
+        self.act = nn.SiLU()
+        self.scale = scale
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.gate(self.line(x), by=self.scale) / self.doubled
+
+
+class Decorated(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = Gated(8, scale=3.0)
+        self.b = Gated(8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.b(self.a(x))
+
+
+class Standardized(nn.Conv2d):
+    """A convolution whose constructor reads its own weight."""
+
+    def __init__(self, *sizes: int, **given: object) -> None:
+        super().__init__(*sizes, **given)
+        self.scale = statistics.mean([1.0, self.weight[0].numel()]) ** -0.5
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.conv2d(x, self.weight * self.scale, self.bias, self.stride, self.padding, self.dilation, self.groups)
+
+
+class Standardizing(nn.Module):
+    """Instances whose layer below is given other arguments."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = Standardized(3, 4, 3, padding=1)
+        self.b = Standardized(4, 4, 1, stride=2, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.b(self.a(x))
+
+
 CASES = {
+    "decorated class": (Decorated, (image(2, 8),)),
+    "other layers below": (Standardizing, (image(2, 3, 6, 6),)),
     "two configurations": (
         functools.partial(Both, BothConfig(WordConfig(layers=3), ImageConfig(width=6))),
         (image(2, 8), image(2, 6)),

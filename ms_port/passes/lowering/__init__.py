@@ -12,7 +12,7 @@ from ms_port.ir.tree import expression
 from ms_port.opmap import OpMap
 from ms_port.passes.lowering.base_layers import is_base_forward
 from ms_port.passes.lowering.configs import argument_value, given_arguments
-from ms_port.passes.lowering.functions import lower_function, unsupported_function
+from ms_port.passes.lowering.functions import lower_function, unsupported_constructor, unsupported_function
 from ms_port.passes.lowering.held import by_layer, container_base, held_init, held_module
 from ms_port.passes.lowering.layer_constructors import give_constructors
 from ms_port.passes.lowering.library_layers import without_library_layers
@@ -75,7 +75,7 @@ def _lower_factory(work: Work) -> FunctionDef:
             _note_held(work, init, error)
         if (made := by_layer(work, program.modules[""])) is None:
             work.held.add(program.root)
-        body = made or held_module(work, "")
+        body = made or _held_root(work)
     cell = program.root_cell
     returns = ast.Name(cell.name, ast.Load()) if cell is not None else expression("nn.Cell")
     node = ast.FunctionDef("build_model", ast.arguments([], [], None, [], [], None, []), [], [], returns, lineno=0)
@@ -89,6 +89,16 @@ def _lower_factory(work: Work) -> FunctionDef:
         during_init=True,
         docstring="The model as it was converted.",
     )
+
+
+def _held_root(work: Work) -> ast.expr:
+    """The root from what it holds; where that can't be written its constructor raises, which is flagged there."""
+    try:
+        return held_module(work, "")
+    except Untranslatable:
+        if (cell := work.program.root_cell) is None:
+            raise
+        return ast.Call(ast.Name(cell.name, ast.Load()), [], [])
 
 
 def _renamed(node: ast.FunctionDef) -> ast.FunctionDef:
@@ -146,7 +156,12 @@ def _constructor(work: Work, cls: str) -> FunctionDef:
             except Untranslatable as error:
                 _note_held(work, init, error)
     work.held.add(cls)
-    return _NONE if container_base(work.program, cls) is not None else held_init(work, cls)
+    if container_base(work.program, cls) is not None:
+        return _NONE
+    try:
+        return held_init(work, cls)
+    except Untranslatable as error:
+        return unsupported_constructor(work, cls, error)
 
 
 def _note_held(work: Work, init: FunctionDef, error: Untranslatable) -> None:

@@ -398,6 +398,12 @@ def _call_method(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast
         scope.work.need(key, node)
     if isinstance(node.func, ast.Attribute):
         base = lower(scope, node.func.value)
+        free = [scope.work.all_functions[k] for k in keys if k is not None]
+        if len(free) == 1 and free[0].owner is None and free[0].kind == "function":
+            args, keywords = user_arguments(scope, node, facts)  # a function that was assigned to the class
+            call = ast.Call(ast.Name(free[0].name, ast.Load()), [base, *args], keywords)
+            call.func.callees = call.callees = (free[0].key,)  # type: ignore[attr-defined]
+            return call
         split = {scope.work.all_functions[k].name for k in keys if k is not None and k.endswith("#init")}
         name = split.pop() if split else node.func.attr
         func: ast.expr = base if name == "forward" else ast.Attribute(base, name, ast.Load())

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from ms_port.ir.program import FunctionDef
+from ms_port.ir.flags import Flag
+from ms_port.ir.program import EMPTY_FACTS, FunctionDef
+from ms_port.ir.tree import statement
 from ms_port.ir.values import ModuleValue, holds_tensor
 from ms_port.passes.lowering.names import of_value
 from ms_port.passes.lowering.scope import Scope, Untranslatable, Work
@@ -100,6 +102,28 @@ def unsupported_function(work: Work, function: FunctionDef, error: Untranslatabl
     name = "construct" if function.name == "forward" and function.owner is not None else function.name
     node = ast.FunctionDef(name, lower_arguments(scope), [], [], None, lineno=function.node.lineno)
     return replace(function, name=name, node=node, body=tuple(body))
+
+
+def unsupported_constructor(work: Work, cls: str, error: Untranslatable) -> FunctionDef:
+    """A constructor that neither the source nor the instances gave: it raises, and is flagged at its class."""
+    cell = work.program.cells[cls]
+    work.flags.append(
+        Flag(
+            rule="MSP102",
+            severity="error",
+            message=f"the constructor of {cls} could not be ported: {error.reason}",
+            module=cls,
+            source=cell.loc,
+            advice="Write this constructor by hand.",
+        )
+    )
+    message = f"the constructor of {cell.name} could not be ported: {error.reason}"
+    node = statement("def __init__(self, *args, **kwargs): pass")
+    assert isinstance(node, ast.FunctionDef)
+    body = (statement("super().__init__()"), statement(f"raise NotImplementedError({message!r})"))
+    return FunctionDef(
+        f"{cls}.__init__ (held)", "__init__", node, body, EMPTY_FACTS, cell.loc, cls, "method", during_init=True
+    )
 
 
 def _bake(scope: Scope) -> None:

@@ -405,12 +405,23 @@ class _Unify:
             return self(versions, name)  # type: ignore[return-value]
         except _Different:
             self.parameters = before
-        values = []
-        for version in versions:
-            if not isinstance(version, ast.Assign):
-                raise Untranslatable(version, f"`{name}` is built differently in the instances")
-            values.append(version.value)
+        calls = [v.value for v in versions if isinstance(v, ast.Expr) and isinstance(v.value, ast.Call)]
+        if len(calls) == len(versions):
+            return ast.Expr(self._base_call(calls, name))
+        values = [v.value for v in versions if isinstance(v, ast.Assign)]
+        if len(values) < len(versions):
+            raise Untranslatable(versions[0], f"`{name}` is built differently in the instances")
         return _assignment(name, ast.Name(self._name(tuple(values), name), ast.Load()))
+
+    def _base_call(self, calls: Sequence[ast.Call], name: str) -> ast.Call:
+        """``super().__init__(*layer, **layer_options)``: instances whose layer below is given other arguments."""
+        places: list[ast.expr] = []
+        if any(call.args for call in calls):
+            tuples = tuple(ast.Tuple(call.args, ast.Load()) for call in calls)
+            places = [ast.Starred(ast.Name(self._name(tuples, name), ast.Load()), ast.Load())]
+        options = tuple(ast.Dict([literal(k.arg) for k in c.keywords], [k.value for k in c.keywords]) for c in calls)
+        keywords = [ast.keyword(None, ast.Name(self._name(options, f"{name}_options"), ast.Load()))]
+        return ast.Call(copy(calls[0].func), places, keywords)
 
     def __call__(self, nodes: Sequence[ast.AST], hint: str) -> ast.AST:
         first = nodes[0]
