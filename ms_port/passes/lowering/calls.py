@@ -467,7 +467,7 @@ def _call_function(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> a
 
 
 def _is_replaced(scope: Scope, function: FunctionDef) -> bool:
-    """Whether a class decorator put a wrapper in the method's place: both have one name, the port's class one method."""
+    """Whether a class decorator put a wrapper in the method's place: the port can have one."""
     cell = scope.work.program.cells.get(function.owner or "")
     return cell is not None and sum(m.name == function.name for m in cell.methods) > 1
 

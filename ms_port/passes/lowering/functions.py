@@ -64,8 +64,8 @@ def _baked_names(scope: Scope) -> list[ast.stmt]:
                 made.append(ast.Assign([ast.Name(name, ast.Store())], of_value(scope, scope.function.node, value)))
             except Untranslatable as error:
                 scope.poison([name], error.reason)
-    for statement in made:
-        statement.lineno = scope.function.node.lineno
+    for one in made:
+        one.lineno = scope.function.node.lineno
     return made
 
 
