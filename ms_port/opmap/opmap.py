@@ -15,6 +15,7 @@ from ms_port.opmap.errors import NoLowering, OpMapError, UnknownValue
 from ms_port.opmap.filters import source_of
 from ms_port.opmap.functions import FunctionFile, function_sources, index_functions
 from ms_port.opmap.lowering import Chosen, as_first_argument, as_receiver, check_used, choose, same_default, write
+from ms_port.opmap.reductions import with_reduction
 from ms_port.opmap.rows import Form, Row, RowText
 from ms_port.opmap.signature import MISSING, bind
 from ms_port.opmap.source import check_templates, parse_row, split_rows
@@ -125,6 +126,7 @@ class OpMap:
         row, call = self._resolve(call)
         given = {name for name, _ in call.keywords}
         own = tuple((name, argument) for name, argument in carried if name not in given)
+        call = with_reduction(row, call)
         chosen = choose(row, replace(call, keywords=(*call.keywords, *own)))
         check_used(row, chosen)
         if own:
@@ -141,6 +143,7 @@ class OpMap:
     def lower_value(self, api: str, keywords: tuple[tuple[str, Argument], ...] = ()) -> Lowering:
         """A class or function used as a value; ``keywords`` are those of a ``partial`` in the source."""
         row, call = self._resolve(Call(api, (), keywords))
+        call = with_reduction(row, call)
         if row.value is not None and not keywords:
             expression = ast.parse(row.value, mode="eval").body
             return self._finish(row, None, expression, expression)
@@ -271,6 +274,8 @@ _OTHER_ORDER = frozenset({"where", "polygamma", "normal", "geqrf"})
 
 def _twin(api: str) -> str:
     """The function of a method's name, which means the same; "" where there is none."""
+    if api.startswith("torch.nn.functional."):
+        return f"torch.{api.removeprefix('torch.nn.functional.')}"  # re-exported: `F.split`, `F.unique`
     method = api.removeprefix("torch.Tensor.")
     return f"torch.{method}" if method != api and method not in _OTHER_ORDER else ""
 

@@ -201,6 +201,46 @@ class Filled(nn.Module):
         return torch.cat(parts, -1)
 
 
+class OldReductions(nn.Module):
+    """``size_average`` and ``reduce``, as they were before ``reduction``."""
+
+    def __init__(self, average: bool = True) -> None:
+        super().__init__()
+        self.average = average
+        self.summed = nn.MSELoss(size_average=False)
+        self.classes = nn.CrossEntropyLoss(None, False)
+        self.each = nn.BCELoss(reduce=False)
+        self.mean = nn.L1Loss(average)
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        p = x.sigmoid()
+        layers = self.summed(x, y) + self.classes(x, y) + self.each(p, y).sum() + self.mean(x, y)
+        made = nn.MSELoss(self.average)(x, y) + F.binary_cross_entropy(p, y, None, False)
+        return layers + made + F.mse_loss(x, y, size_average=False) + F.l1_loss(x, y, reduce=True)
+
+
+class KeepsAttention(nn.Module):
+    """An attribute that forward sets beside a name; a function inside of which nothing is left."""
+
+    def __init__(self, n: int = 4) -> None:
+        super().__init__()
+        self.attention = None
+        self.linear = nn.Linear(n, n)
+
+        def fill(m: nn.Module) -> None:
+            if isinstance(m, nn.Conv2d):
+                nn.init.xavier_uniform_(m.weight)
+
+        self.linear.apply(fill)
+
+    def attend(self, x: Tensor) -> Tuple[Tensor, Tensor]:
+        return self.linear(x), x.softmax(-1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x, self.attention = self.attend(x)
+        return x
+
+
 X = torch.rand(4, 4)
 CASES = {
     "layers without units": (Gates, (X,)),
@@ -212,4 +252,6 @@ CASES = {
     "losses with tensors": (lambda: Losses(torch.tensor([0.3, 1.0, 2.0, 3.0])), (X, torch.rand(4, 4))),
     "tensors torch does not register": (lambda: PlainTensors(torch.rand(4, 4)), (X,)),
     "writes with leading ones": (Filled, (X,)),
+    "old names of reductions": (OldReductions, (X, torch.rand(4, 4))),
+    "an attribute set beside a name": (KeepsAttention, (X,)),
 }

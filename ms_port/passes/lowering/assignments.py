@@ -28,6 +28,8 @@ def assign(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
         return [ast.parse(f"raise NotImplementedError({message!r})").body[0]]
     if not scope.host and any(is_self_attribute(t) for t in statement.targets):
         return _set_attribute_in_graph(scope, statement)
+    if not scope.host:
+        statement = _without_written_parts(scope, statement)
     if scope.host and _holds_unread_object(scope, statement):
         scope.drop(statement, "an object that nothing reads")
         return []
@@ -214,6 +216,24 @@ def _set_attribute_in_graph(scope: Scope, statement: ast.Assign) -> list[ast.stm
         scope.drop(statement, "a counter that MindSpore's layer does not have")
         return []
     return _only_written(scope, statement, names[0])
+
+
+def _without_written_parts(scope: Scope, statement: ast.Assign) -> ast.Assign:
+    """``x, self.attn = attention(q, k, v)``: what no graph code reads is bound to ``_``."""
+    match statement.targets:
+        case [ast.Tuple(elts=parts)] if any(is_self_attribute(part) for part in parts):
+            kept: list[ast.expr] = []
+            for part in parts:
+                if not isinstance(part, ast.Attribute) or not is_self_attribute(part):
+                    kept.append(part)
+                    continue
+                if part.attr in scope.work.graph_reads:
+                    raise Untranslatable(statement, f"`self.{part.attr}` is written and read in the graph")
+                _only_written(scope, statement, part.attr)
+                kept.append(ast.copy_location(ast.Name("_", ast.Store()), part))
+            target = ast.copy_location(ast.Tuple(kept, ast.Store()), statement)
+            return ast.copy_location(ast.Assign([target], statement.value), statement)
+    return statement
 
 
 def _only_written(scope: Scope, statement: ast.stmt, name: str) -> list[ast.stmt]:

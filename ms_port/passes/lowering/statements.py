@@ -260,7 +260,7 @@ def _function_def(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
     within.locals |= scope.locals
     within.baked, within.poisoned = dict(scope.baked), dict(scope.poisoned)
     within.inner = scope.inner | {statement.name}
-    body = lower_block(within, inner.body)
+    body = lower_block(within, inner.body) or [ast.Pass()]
     scope.inner.add(statement.name)
     scope.work.claimed |= {e.index for e in scope.work.program.ledger if e.function == inner.key}
     return [ast.FunctionDef(statement.name, lower_arguments(within), body, [], None)]
