@@ -416,6 +416,9 @@ def clean_docstring(text: str) -> str:
     return f"\n{cleaned}" if "\n" in cleaned and text.lstrip(" \t").startswith("\n") else cleaned
 
 
+_CHECKED = frozenset({"cov", "corrcoef", "istft", "gaussian_nll_loss", "ctc_loss"})
+
+
 def _read_flags(read: ValueRead) -> Iterable[Flag]:
     """Python read the value of a tensor: the port holds the value that the example inputs gave.
 
@@ -425,6 +428,8 @@ def _read_flags(read: ValueRead) -> Iterable[Flag]:
     if _is_tensors(read.value) and read.call.name not in ("torch.tensor", "torch.as_tensor", "torch.asarray"):
         if read.kind != "shape" and read.call.name == "torch.Tensor.__getitem__" and not _slices_by_tensor(read.call):
             return  # an index of one element
+        if read.call.name.rpartition(".")[2] in _CHECKED:
+            return  # torch looks at the values to refuse some; shapes alone make the result's size
         # positions (nonzero, where) stay a warning: what is indexed by them has no gradient everywhere
         fixed = read.fixed and read.call.name.endswith(("__getitem__", "masked_select"))
         yield Flag(
