@@ -17,6 +17,7 @@ from ms_port.errors import one_line
 from ms_port.verify.double import double_precision
 from ms_port.verify.draws import Draws
 from ms_port.verify.judge import Array, Truth, make_truth
+from ms_port.verify.ties import StableSorts
 
 CallKey = tuple[str, int]
 """Dotted path of a module and the number of its call, from 0."""
@@ -137,6 +138,7 @@ def run(
             handle = modules[path].register_forward_pre_hook(partial(keep.arguments, path), with_kwargs=True)
             stack.callback(handle.remove)
         mode = stack.enter_context(double_precision()) if double else None
+        stack.enter_context(StableSorts())
         stack.enter_context(record.draws.replaying(model))
         if watch is not None:
             stack.enter_context(watch(model))
