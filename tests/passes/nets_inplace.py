@@ -131,7 +131,31 @@ class BlockWrites(nn.Module):
         return x + skips[0]
 
 
+class OutForms(nn.Module):
+    """Calls that write their result to a tensor: one with a second name, an empty one, a part, a buffer, truth values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lin = nn.Linear(4, 4)
+        self.register_buffer("scaled", torch.zeros(3, 4))
+
+    def forward(self, x):
+        fixed = x.detach()
+        first = torch.empty_like(fixed)
+        alias = first
+        torch.add(fixed, 1, out=first)
+        grown = fixed.new_empty(0)
+        both = torch.cat([fixed, first], dim=1, out=grown)
+        half = fixed.new_zeros(3, 8)
+        torch.mul(fixed, 2, out=half[:, :4])
+        torch.mul(fixed, 3, out=self.scaled)
+        mask = torch.empty(3, 4, dtype=torch.bool)
+        torch.gt(fixed, 0, out=mask)
+        return self.lin(x) * alias, both + 1, grown, half, mask, self.scaled + x
+
+
 CASES = {
+    "out forms": (OutForms, (image(3, 4),)),
     "appended then activated": (AppendedThenActivated, (image(2, 3, 6, 6),)),
     "named then activated": (NamedThenActivated, (image(2, 3, 6, 6),)),
     "augmented after append": (AugmentedAfterAppend, (image(3, 4),)),

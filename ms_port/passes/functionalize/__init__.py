@@ -1,9 +1,10 @@
 """Functionalize: a write in place becomes a rebinding, and every name that held the written tensor follows it.
 
-``x.add_(y)`` -> ``x = x.add_(y)`` (lowering drops the underscore); ``out += y`` -> ``out = out + y``. Where an
-in-place layer wrote into ``x`` and returned it as ``out``, ``x`` is bound to ``out`` right after, or, in straight-line
-code, later reads of ``x`` become ``out``. A write that follows ``skips.append(x)`` is moved before it, so that the list
-holds the new tensor. A write through a view is put back into what it is a view of, and the other way round
+``x.add_(y)`` -> ``x = x.add_(y)`` (lowering drops the underscore); ``torch.add(x, y, out=z)`` -> ``z = torch.add(x,
+y)``; ``out += y`` -> ``out = out + y``. Where an in-place layer wrote into ``x`` and returned it as ``out``, ``x`` is
+bound to ``out`` right after, or, in straight-line code, later reads of ``x`` become ``out``. A write that follows
+``skips.append(x)`` is moved before it, so that the list holds the new tensor. A write through a view is put back into
+what it is a view of, and the other way round
 (``views``). What can't follow (writes inside an expression, other containers) is flagged.
 """
 
@@ -19,6 +20,7 @@ from ms_port.ir.program import FunctionDef, Program, SourceLoc
 from ms_port.ir.tree import copy, names_stored, nid
 from ms_port.ir.values import SequenceValue, TensorValue
 from ms_port.passes.functionalize.containers import Containers
+from ms_port.passes.functionalize.outs import without_out
 from ms_port.passes.functionalize.syntax import (
     COMPOUND,
     Rename,
@@ -192,6 +194,7 @@ class _Functionalize:
                 return [statement], operands, None
             case ast.Expr(value=ast.Call() as call) if (operand := self.writes.written_operand(call)) is not None:
                 store = copy(operand)
+                without_out(call)
                 store.ctx = ast.Store()  # type: ignore[attr-defined]
                 made = ast.copy_location(ast.Assign([store], call), statement)
                 root = operand.id if isinstance(operand, ast.Name) else root_name(operand)
@@ -201,6 +204,7 @@ class _Functionalize:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call) if (
                 operand := self.writes.written_operand(call)
             ) is not None:
+                without_out(call)
                 return [statement], self.writes.tensors(operand), name
         return [statement], [], None
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ms_port.ir.program import CallFact, FunctionDef, LedgerEntry, Program
 from ms_port.ir.tree import nid
 from ms_port.ir.values import FunctionValue, TensorValue, Value
+from ms_port.passes.functionalize.outs import gives_dtype_of_out, out_argument
 from ms_port.passes.functionalize.syntax import calls_in_order, is_store
 from ms_port.passes.holders import root_of
 
@@ -30,6 +31,8 @@ class Writes:
         if self.is_inplace_method(call):
             receiver = self.receiver(call)
             return receiver if isinstance(receiver, ast.Name | ast.Attribute | ast.Subscript) else None
+        if (out := out_argument(call)) is not None:
+            return out if all(map(gives_dtype_of_out, facts)) else None
         for index, operand in enumerate(call.args):
             if isinstance(operand, ast.Starred):
                 return None
