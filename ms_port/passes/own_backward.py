@@ -36,12 +36,25 @@ def own_backwards(program: Program) -> Program:
         if methods.keys() != {"forward", "backward"}:
             continue
         try:
-            made = _Cell(methods["forward"], methods["backward"])
+            made = _Cell(*(_without_grad_modes(methods[name]) for name in ("forward", "backward")))
             cells[key] = replace(cell, bases=("torch.nn.Module",), methods=(made.construct(), made.bprop()))
             flags += made.flags()
         except _NoForm:
             continue
     return replace(program, cells=cells, flags=(*program.flags, *flags))
+
+
+def _without_grad_modes(function: FunctionDef) -> FunctionDef:
+    """The body of ``with torch.no_grad():`` in its place: nothing in these methods has a gradient of torch's anyway."""
+    body: list[ast.stmt] = []
+    for statement in function.body:
+        if isinstance(statement, ast.With) and all(
+            ast.unparse(item.context_expr) in ("torch.no_grad()", "no_grad()") for item in statement.items
+        ):
+            body += statement.body
+        else:
+            body.append(statement)
+    return replace(function, body=tuple(body))
 
 
 @dataclass(frozen=True, slots=True)

@@ -241,6 +241,44 @@ class KeepsAttention(nn.Module):
         return x
 
 
+class Binarize(torch.autograd.Function):
+    """All of ``forward`` without gradients, its ``return`` too."""
+
+    @staticmethod
+    def forward(ctx, x, threshold=0.5):
+        with torch.no_grad():
+            return (x > threshold).float()
+
+    @staticmethod
+    def backward(ctx, grad):
+        given = None
+        if ctx.needs_input_grad[0]:
+            given = grad * 2
+        return given, None
+
+
+class Binary(nn.Module):
+    def __init__(self, n: int = 4) -> None:
+        super().__init__()
+        self.linear = nn.Linear(n, n)
+        self.binarize = Binarize.apply
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.binarize(self.linear(x)) * x
+
+
+class Unbatched(nn.Module):
+    """Convolutions that only a Sequential calls, without a batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.plane = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.MaxPool2d(2))
+        self.line = nn.Sequential(nn.Conv1d(3, 4, 3, padding=1, bias=False), nn.ReLU())
+
+    def forward(self, x: Tensor) -> Tuple[Tensor, Tensor]:
+        return self.plane(x), self.line(x[:, 0])
+
+
 X = torch.rand(4, 4)
 CASES = {
     "layers without units": (Gates, (X,)),
@@ -254,4 +292,8 @@ CASES = {
     "writes with leading ones": (Filled, (X,)),
     "old names of reductions": (OldReductions, (X, torch.rand(4, 4))),
     "an attribute set beside a name": (KeepsAttention, (X,)),
+    "a forward without gradients": (Binary, (X,)),
+    "convolutions without a batch": (Unbatched, (torch.rand(3, 8, 8),)),
+    "a convolution alone without a batch": (lambda: nn.Conv2d(3, 4, 3), (torch.rand(3, 8, 8),)),
+    "a Sequential without a batch": (lambda: nn.Sequential(nn.Conv3d(3, 4, 3), nn.ReLU()), (torch.rand(3, 4, 5, 5),)),
 }

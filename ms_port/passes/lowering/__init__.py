@@ -17,6 +17,7 @@ from ms_port.passes.lowering.held import by_layer, container_base, held_init, he
 from ms_port.passes.lowering.layer_constructors import give_constructors
 from ms_port.passes.lowering.library_layers import without_library_layers
 from ms_port.passes.lowering.scope import Untranslatable, Work
+from ms_port.passes.lowering.without_batch import unbatched
 
 __all__ = ["Stub", "find_method", "lower_program"]
 
@@ -24,7 +25,7 @@ __all__ = ["Stub", "find_method", "lower_program"]
 def lower_program(program: Program, opmap: OpMap, freeze: bool = False) -> Program:
     """The program in MindSpore's terms: its cells, functions, constants and stubs."""
     program = without_library_layers(program, opmap)
-    work = Work(program, opmap, freeze=freeze)
+    work = Work(program, opmap, freeze=freeze, unbatched=unbatched(program))
     give_constructors(work)
     program = work.program
     root = find_method(program, program.root, "forward")

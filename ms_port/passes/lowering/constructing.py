@@ -15,6 +15,7 @@ from ms_port.passes.lowering.base_layers import layer_base
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.held import held_module, layer_dict, needs_layer_dict
 from ms_port.passes.lowering.scope import Scope, Untranslatable
+from ms_port.passes.lowering.without_batch import without_batch
 
 
 def construct(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
@@ -73,7 +74,8 @@ def _construct_one(
         if variable or scope.strict:
             raise Untranslatable(node, str(error)) from error
         return stub_cell(scope, node, call, str(error))
-    return accept(scope, node, lowering, name)
+    made_now = accept(scope, node, lowering, name)
+    return without_batch(scope.work, made_now, [module.path for module in _made_modules(scope, facts)])
 
 
 _CONVOLUTIONS = frozenset({"torch.nn.Conv1d", "torch.nn.Conv2d", "torch.nn.Conv3d"})

@@ -19,6 +19,7 @@ from ms_port.passes.cell_names import CELL_NAMES
 from ms_port.passes.lowering.base_layers import layer_base
 from ms_port.passes.lowering.configs import argument_value, given_arguments
 from ms_port.passes.lowering.scope import Scope, Untranslatable, Work, mark_functions
+from ms_port.passes.lowering.without_batch import without_batch
 
 _CONTAINERS = {
     "torch.nn.Sequential": "nn.SequentialCell",
@@ -100,7 +101,7 @@ def held_module(work: Work, path: str) -> ast.expr:
         made = mark_functions(lowering.expression, lowering.functions)
         for keyword in made.keywords if isinstance(made, ast.Call) and tensors else ():
             keyword.value = tensors.get(keyword.arg or "", keyword.value)
-        return made
+        return without_batch(work, made, [path])
     if module.cls not in work.program.cells:
         return _stub(work, module, "no row in the op map")
     return _held_user_module(work, module)

@@ -76,6 +76,8 @@ class Work:
     graph_reads: set[str] = field(default_factory=set)
     """Attributes of ``self`` that some graph function reads."""
 
+    unbatched: frozenset[str] = frozenset()
+    """Paths of convolutions that torch's own code calls without a batch."""
     reads: set[str] = field(default_factory=set)
     """Attributes that any function reads, those of constructors too."""
     layer_bases: dict[str, str] = field(default_factory=dict)
