@@ -191,7 +191,31 @@ class ComputedNames(nn.Module):
         return self.head(self.stage3(self.stage2(x)))
 
 
+class FilledBuffers(nn.Module):
+    """Buffers that torch does not save are made empty and filled later."""
+
+    def __init__(self, size: int = 4) -> None:
+        super().__init__()
+        self.size = size
+        self.register_buffer("bias", torch.empty(8), persistent=False)
+        self.register_buffer("index", torch.empty((size,), dtype=torch.long), persistent=False)
+        self.register_buffer("kept", torch.ones(8))
+        self.line = nn.Linear(8, 8)
+        self.reset()
+
+    def reset(self) -> None:
+        self.bias.zero_()
+        self.bias.add_(0.5)
+        self.index.copy_(torch.arange(self.size) * 2)
+        nn.init.constant_(self.kept, 3.0)
+        self.kept.mul_(2.0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.line(x)[:, self.index] * self.kept[self.index] + self.bias[self.index]
+
+
 CASES = {
+    "filled buffers": (FilledBuffers, (torch.ones(2, 8),)),
     "computed names": (ComputedNames, (x4,)),
     "class attributes": (ClassAttributes, (x4,)),
     "mixed in": (MixedIn, (x4,)),

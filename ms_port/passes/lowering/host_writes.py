@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ms_port.ir.program import CallFact
 from ms_port.ir.tree import literal
-from ms_port.ir.values import FunctionValue, TensorValue, Value
+from ms_port.ir.values import FunctionValue, ModuleValue, TensorValue, Value
 from ms_port.opmap import Argument, Call, NoLowering
 from ms_port.passes.lowering.arguments import torch_arguments
 from ms_port.passes.lowering.constructing import accept
@@ -45,6 +45,13 @@ def host_write(scope: Scope, statement: ast.Expr) -> list[ast.stmt] | None:
     plain = _without_data(target)
     if isinstance(plain, ast.Subscript):
         return [*before, _into_part(scope, call, api, plain)]
+    buffer = _is_plain_buffer(scope, plain)
+    if buffer and (api in STARTS or api.startswith("torch.nn.init.")):
+        if api in _CONSTANTS:
+            whole = ast.copy_location(ast.Subscript(plain, ast.Constant(...), ast.Store()), plain)
+            return [*before, _into_part(scope, call, api, whole)]
+        value = ast.Call(ast.Attribute(initializer_of(scope, call), "init_data", ast.Load()), [], [])
+        return [*before, _whole(lower(scope, plain), value)]
     if isinstance(plain, ast.Name) and (api in STARTS or api.startswith("torch.nn.init.")):
         return _fill(scope, plain.id, call)
     has_row = api != "torch.Tensor.copy_" and scope.work.opmap.row(api) is not None
@@ -57,8 +64,8 @@ def host_write(scope: Scope, statement: ast.Expr) -> list[ast.stmt] | None:
         args, keywords = tuple(map(_as_tensor, args)), tuple((k, _as_tensor(a)) for k, a in keywords)
     if api == "torch.Tensor.copy_" and _same_shape(scope.values(target), args[0].values):
         copied = args[0].expression
-        if is_local:
-            return [*before, ast.Assign([ast.Subscript(base, ast.Constant(...), ast.Store())], copied)]
+        if is_local or buffer:
+            return [*before, _whole(base, copied)]
         return [*before, set_data(base, copied)]
     functional = Call(api[:-1], args, keywords, Argument(base, scope.values(target)))
     try:
@@ -68,11 +75,11 @@ def host_write(scope: Scope, statement: ast.Expr) -> list[ast.stmt] | None:
     made = accept(scope, call, lowering, api)
     if isinstance(plain, ast.Name) and is_local:
         return [*before, ast.Assign([ast.Name(plain.id, ast.Store())], made)]
-    return [*before, set_data(base, made)]
+    return [*before, _whole(base, made) if buffer else set_data(base, made)]
 
 
 def data_assignment(scope: Scope, statement: ast.Assign) -> list[ast.stmt] | None:
-    """``w.data = value`` of a parameter as ``w.set_data(value)``; None where it is no such assignment."""
+    """``w.data = value`` as ``w.set_data(value)``, of a plain buffer ``b[...] = value``; None where it is none."""
     match statement.targets:
         case [ast.Attribute(value=holder, attr="data")] if scope.values(holder):
             if not all(isinstance(v, TensorValue) for v in scope.values(holder)):
@@ -80,8 +87,25 @@ def data_assignment(scope: Scope, statement: ast.Assign) -> list[ast.stmt] | Non
             value = Argument(lower(scope, statement.value), scope.values(statement.value))
             if isinstance(holder, ast.Name) and is_made_here(scope, holder.id):
                 return [ast.Assign([ast.Name(holder.id, ast.Store())], value.expression)]
-            return [set_data(lower(scope, holder), _as_tensor(value).expression)]
+            written = _as_tensor(value).expression
+            base = lower(scope, holder)
+            return [_whole(base, written) if _is_plain_buffer(scope, holder) else set_data(base, written)]
     return None
+
+
+def _is_plain_buffer(scope: Scope, target: ast.expr) -> bool:
+    """Whether the target is a buffer that torch does not save: in the port a Tensor, which has no ``set_data``."""
+    if not isinstance(target, ast.Attribute):
+        return False
+    paths = [v.path for v in scope.values(target.value) if isinstance(v, ModuleValue) and v.path is not None]
+    names = [f"{path}.{target.attr}" if path else target.attr for path in paths]
+    kinds = [scope.work.program.parameters[n].kind for n in names if n in scope.work.program.parameters]
+    return bool(kinds) and len(kinds) == len(names) and set(kinds) == {"buffer (not persistent)"}
+
+
+def _whole(base: ast.expr, value: ast.expr) -> ast.stmt:
+    """``base[...] = value``."""
+    return ast.Assign([ast.Subscript(base, ast.Constant(...), ast.Store())], value)
 
 
 def set_data(base: ast.expr, value: ast.expr) -> ast.stmt:
