@@ -232,6 +232,11 @@ ROWS = (
     Row("masked_fill masked_fill_", "input, mask, value", {"mask": [INVERTED]}),
     Row("where", "condition, input, other", {"condition": [INVERTED]}),
     Row("__setitem__", "input, key, value", {"key": [INVERTED]}),
+    Row(
+        "__setitem__ copy_ fill_ zero_ masked_fill_ masked_scatter_ index_copy_ index_fill_ index_put_ scatter_",
+        "input",
+        instead={"this write is missing": lambda tensor, *a, **k: tensor},
+    ),
     Row("scaled_dot_product_attention", _SDPA, {"attn_mask": [MISSING, INVERTED, NEGATIVE], "is_causal": [FLIPPED]}),
     Row("scaled_dot_product_attention", _SDPA, {"scale": [1.0]}),
     Row(

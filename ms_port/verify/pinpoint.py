@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from torch import nn
 
 from ms_port.ir.flags import Place
 from ms_port.verify.built import constructions
-from ms_port.verify.causes import causes
+from ms_port.verify.causes import Cause, causes
 from ms_port.verify.judge import Array, Truth, compare, make_truth
 from ms_port.verify.session import Mode, Session
 from ms_port.verify.sites import Site, instrument
@@ -90,7 +90,7 @@ def pinpoint(
     if note.startswith("drops "):
         scene.cause = note
     else:
-        _find_cause(scene)
+        _find_cause(scene, folder, timeout)
     _find_site(scene)
     return _with_places(scene), scene
 
@@ -166,32 +166,67 @@ def _find_call(scene: Scene) -> None:
             i: all(any(_agrees(v, truth) for v in values) for truth in scene.truths(call))
             for i, call in enumerate(calls)
         }
-        number = frontier(calls, right, ends)
+        # A port seldom computes a mask as torch does: one that it does not have is at fault only if nothing else is.
+        masks = {i: True for i, call in enumerate(calls) if call.results and all(_is_mask(t) for t in call.results)}
+        number = frontier(calls, right | masks, ends)
+        number = frontier(calls, right, ends) if number is None else number
     if number is None and len(calls) == 1:
         number = 0
     scene.guilty = None if number is None else calls[number]
+
+
+def _is_mask(result: torch.Tensor) -> bool:
+    return result.dtype == torch.bool
 
 
 def _agrees(value: Array, truth: Truth) -> bool:
     return value.shape == truth.values.shape and compare("", value, truth).equal
 
 
-def _find_cause(scene: Scene) -> None:
+def _find_cause(scene: Scene, folder: Path, timeout: float) -> None:
     """Run torch with each change that the table knows, until it gives what the port gives."""
     assert scene.guilty is not None
-    number, start = scene.double.calls.index(scene.guilty), time.perf_counter()
-    for cause in causes(scene.guilty):
+    number = scene.double.calls.index(scene.guilty)
+    tried: Iterable[tuple[Cause, Watch]] = _tried(scene, scene.guilty, number)
+    if scene.first.path and [got is None for got in scene.given] == [True]:
+        tried = list(tried)
+        scene.given = _given_in_another_shape(scene, [watch for _, watch in tried], folder, timeout)
+    for cause, watch in tried:
+        if _explains(scene, watch):
+            scene.cause = cause.text
+            results = watch.calls[number].results if len(watch.calls) > number else ()
+            scene.changed = tuple(as_array(t) for t in results)
+            return
+
+
+def _tried(scene: Scene, guilty: TorchCall, number: int) -> Iterator[tuple[Cause, Watch]]:
+    start = time.perf_counter()
+    for cause in causes(guilty):
         if time.perf_counter() - start > SECONDS:
             return
         try:
             watch = _watch(scene.session, scene.mode, scene.first.path, scene.call, True, {number: cause.change})
         except Exception:  # the change does not fit these arguments
             continue
-        if watch.done and _explains(scene, watch):
-            scene.cause = cause.text
-            results = watch.calls[number].results if len(watch.calls) > number else ()
-            scene.changed = tuple(as_array(t) for t in results)
-            return
+        if watch.done:
+            yield cause, watch
+
+
+def _given_in_another_shape(scene: Scene, tried: Sequence[Watch], folder: Path, timeout: float) -> list[Array | None]:
+    """What the port's cell gave, if its shape is that of one of the causes: a tap keeps only shapes that it awaits."""
+    session, mode, cell = scene.session, scene.mode, scene.first.cell
+    shapes = dict.fromkeys(tuple(watch.outputs[0].shape) for watch in tried if len(watch.outputs) == 1)
+    if not shapes or session.stride > 1:
+        return [None]
+    folder.mkdir(exist_ok=True)
+    taps = {cell: [[(list(shape), "float32")] for shape in shapes]}
+    side = session.launch(folder / "shapes", [session.describe(mode, taps)])
+    try:
+        side.finish(timeout)
+    finally:
+        side.stop()
+    files = [folder / "shapes" / mode.name / f"cell.{cell}.{call}.0.npy" for call in range(len(shapes))]
+    return [next((np.load(file) for file in files if file.exists()), None)]
 
 
 def _explains(scene: Scene, watch: Watch) -> bool:

@@ -77,6 +77,7 @@ def write_repro(scene: Scene) -> str:
         first=first,
         op=scene.guilty.name,
         called=called,
+        writes=scene.guilty.name.endswith("__setitem__"),
         stem=stem,
         mindspore=mindspore,
         train=scene.mode.train,

@@ -49,7 +49,7 @@ FORWARD = {
     "gamma dropped": Fault(
         V, "blocks.0.ls1", ("return x * self.gamma", "return x + 0.0 * self.gamma"), "mul", "missing"
     ),
-    "drop path without scale": Fault(V, "blocks.1.drop_path", ("x.div(keep) * mask", "x * mask"), "div"),
+    "drop path without scale": Fault(V, "blocks.1.drop_path", ("x.div(keep) * mask", "x * mask"), "div", "this step is missing"),
     "sum for mean of patches": Fault(
         V, "", ("x[:, 1:].mean(axis=1)", "x[:, 1:].sum(axis=1)"), "mean", "sum instead of mean"
     ),
@@ -61,9 +61,9 @@ FORWARD = {
         T, "layers.0.attention", ("ops.softmax(scores, axis=-1)", "ops.softmax(scores, axis=-2)"), "softmax", "dim="
     ),
     "masked assignment dropped": Fault(
-        T, "pool", ("scores.masked_fill(mask == 0, finfo_min(scores.dtype))", "scores + 0"), "__setitem__"
+        T, "pool", ("scores.masked_fill(mask == 0, finfo_min(scores.dtype))", "scores + 0"), "__setitem__", "missing"
     ),
-    "query and key swapped": Fault(T, "layers.0.attention", ("q, k, v = self", "k, q, v = self"), "matmul"),
+    "query and key swapped": Fault(T, "layers.0.attention", ("q, k, v = self", "k, q, v = self"), "transpose"),
     "residual missing": Fault(
         T,
         "layers.0",
