@@ -12,7 +12,7 @@ from ms_port.ir.tree import literal, names_read, names_stored, nid
 from ms_port.ir.tree import statement as parse_statement
 from ms_port.ir.values import Literal, ModuleValue, ObjectValue, Value
 from ms_port.passes.cell_names import rename_reserved
-from ms_port.passes.lowering.arguments import ABSENT
+from ms_port.passes.lowering.absent import ABSENT
 from ms_port.passes.rewrite import all_functions, map_functions
 from ms_port.passes.signatures import parameters
 

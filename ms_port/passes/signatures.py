@@ -13,7 +13,7 @@ from ms_port.ir.tree import copy, literal, names_read
 from ms_port.ir.values import TensorValue, holds_tensor
 from ms_port.passes.cell_names import has_bprop
 from ms_port.passes.dead import drop_dead
-from ms_port.passes.lowering.arguments import ABSENT
+from ms_port.passes.lowering.absent import ABSENT
 from ms_port.passes.rewrite import all_functions, map_functions
 
 

@@ -10,13 +10,11 @@ from ms_port.ir.tree import copy, literal
 from ms_port.ir.values import DictValue, Literal, ModuleValue, ObjectValue, TensorValue, Value, holds_tensor
 from ms_port.opmap import Argument
 from ms_port.opmap.signature import MISSING
+from ms_port.passes.lowering.absent import absent_name
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.names import of_value
 from ms_port.passes.lowering.scope import Scope, Untranslatable, same
 from ms_port.passes.lowering.spread import spread
-
-ABSENT = "__absent__"
-"""Stands for an argument that the port can't pass; the signature pass removes it with the parameter it fed."""
 
 
 def torch_arguments(
@@ -58,7 +56,7 @@ def torch_arguments(
             except Untranslatable as error:
                 if not absent:
                     raise
-                made = _absent(error)
+                made = absent_name(error)
             keywords.append((key, Argument(made, values)))
     return tuple(args), tuple(keywords)
 
@@ -128,7 +126,7 @@ def torch_argument(scope: Scope, node: ast.expr, values: Sequence[Value], absent
             raise
         except Untranslatable:
             if absent:
-                return _absent(error)
+                return absent_name(error)
             raise
 
 
@@ -210,7 +208,7 @@ def user_arguments(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> t
             try:
                 value = _unpacked(scope, keyword.value, key, values, default)
             except Untranslatable as error:
-                value = _absent(error)
+                value = absent_name(error)
             keywords.append(ast.keyword(key, value))
     return args, keywords
 
@@ -239,10 +237,4 @@ def _or_absent(scope: Scope, node: ast.expr) -> ast.expr:
     try:
         return lower(scope, node)
     except Untranslatable as error:
-        return _absent(error)
-
-
-def _absent(error: Untranslatable) -> ast.expr:
-    name = ast.Name(ABSENT, ast.Load())
-    name.reason = error.reason  # type: ignore[attr-defined]
-    return name
+        return absent_name(error)

@@ -61,8 +61,8 @@ def lower_builtin(scope: Scope, node: ast.Call, facts: Sequence[CallFact], name:
     if short == "map" and not scope.host and len(node.args) == 2 and isinstance(node.args[0], ast.Lambda):
         return _mapped(scope, node.args[0], node.args[1])
     allowed = HOST_BUILTINS if scope.host else GRAPH_BUILTINS
-    if isinstance(node.func, ast.Name) and short in allowed and node.func.id == short:
-        return _rebuilt(scope, node, ast.Name(short, ast.Load()))
+    if isinstance(node.func, ast.Name) and short in allowed and (node.func.id == short or scope.host):
+        return _rebuilt(scope, node, lower(scope, node.func))  # by its own name or by a variable that holds it
     if name.startswith("math."):
         return _rebuilt(scope, node, lower(scope, node.func))
     if scope.host and name.startswith(("itertools.", "copy.", "_functools.")):

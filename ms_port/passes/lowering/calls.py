@@ -20,7 +20,8 @@ from ms_port.ir.values import (
 )
 from ms_port.opmap import Argument, Call, NoLowering
 from ms_port.opmap.signature import parse_signature
-from ms_port.passes.lowering.arguments import ABSENT, torch_arguments, user_arguments
+from ms_port.passes.lowering.absent import ABSENT
+from ms_port.passes.lowering.arguments import torch_arguments, user_arguments
 from ms_port.passes.lowering.base_layers import is_batch_norm_of_base, layer_base, starts_layer
 from ms_port.passes.lowering.builtin_calls import lower_builtin
 from ms_port.passes.lowering.chosen_functions import chosen_function

@@ -21,6 +21,7 @@ from ms_port.ir.values import (
     Value,
 )
 from ms_port.opmap import Argument, Call, NoLowering
+from ms_port.passes.lowering.absent import absent_name
 from ms_port.passes.lowering.scope import Scope, Untranslatable, Work, mark_functions
 
 
@@ -66,15 +67,15 @@ def argument_value(work: Work, value: Value) -> ast.expr:
 def _computed_fields(work: Work, value: ObjectValue) -> list[ast.keyword]:
     """The fields of a config object that hold more than literals: classes, further config objects.
 
-    Those that nothing reads are taken out again when all code is known.
+    Those that nothing reads are taken out again when all code is known; one that can't be written is flagged then.
     """
     made = []
     for name, item in value.fields:
         if not isinstance(item, Literal):
             try:
                 made.append(ast.keyword(name, argument_value(work, item)))
-            except Untranslatable:
-                continue
+            except Untranslatable as error:
+                made.append(ast.keyword(name, absent_name(error)))
     return made
 
 
@@ -121,10 +122,15 @@ def field_of(scope: Scope, made: ast.Attribute, owners: Sequence[Value], value: 
 def _class_value(work: Work, name: str, pairs: tuple[tuple[str, Value], ...]) -> ast.expr:
     """A class or a function as a value, with the keywords of a ``partial``."""
     if name in work.program.cells:
-        if pairs:
-            raise Untranslatable(ast.Pass(), f"a partial over {name} as an argument")
         work.cells.add(name)
-        return ast.Name(work.program.cells[name].name, ast.Load())
+        cell = work.program.cells[name]
+        made = ast.Name(cell.name, ast.Load())
+        if not pairs:
+            return made
+        keywords = [ast.keyword(key, argument_value(work, value)) for key, value in pairs]
+        call = ast.Call(ast.Name("partial", ast.Load()), [made], keywords)
+        call.callees = tuple(m.key for m in cell.methods if m.name == "__init__")  # type: ignore[attr-defined]
+        return call
     keywords = tuple((key, Argument(argument_value(work, value), (value,))) for key, value in pairs)
     try:
         lowering = work.opmap.lower_value(name, keywords)

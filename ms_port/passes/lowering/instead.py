@@ -46,10 +46,26 @@ def _instead_in_constructor(scope: Scope, statement: ast.stmt, error: Untranslat
             raise error
         made = []
     stored = names_stored(statement) | {name for s in ast.walk(statement) if (name := changed_container(s))}
+    stored |= _changed_objects(scope, statement)
     scope.poison(stored, error.reason)
     scope.work.poisoned += bool(stored)
     scope.drop(statement, error.reason)
     return made
+
+
+def _changed_objects(scope: Scope, statement: ast.stmt) -> set[str]:
+    """Local objects of a person's own classes that a call of the statement may have changed: ``builder(width)``."""
+    found = set()
+    for call in (n for n in ast.walk(statement) if isinstance(n, ast.Call)):
+        func = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+        for given in (func, *call.args, *(k.value for k in call.keywords)):
+            if isinstance(given, ast.Name) and given.id != "self" and _is_own_object(scope, given):
+                found.add(given.id)
+    return found
+
+
+def _is_own_object(scope: Scope, node: ast.Name) -> bool:
+    return any(isinstance(v, ObjectValue) and v.cls in scope.work.program.cells for v in scope.values(node))
 
 
 def changed_container(statement: ast.AST) -> str | None:

@@ -24,18 +24,60 @@ from ms_port.passes.lowering.state_writes import state_write
 def lower_block(scope: Scope, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
     """A list of statements. Raises Untranslatable where one that matters can't be kept."""
     kept: list[ast.stmt] = []
-    for statement in statements:
+    starts: list[int] = []
+    for index, statement in enumerate(statements):
+        starts.append(len(kept))
         try:
             lowered = lower_statement(scope, statement)
         except DifferentNames as error:
             lowered = _by_class(scope, statement, error)
         except Untranslatable as error:
-            lowered = _instead(scope, statement, error)
+            try:
+                lowered = _instead(scope, statement, error)
+            except Untranslatable as last:
+                left = _always_left(scope, statements[:index]) if _never_ran(scope, statement) else None
+                if left is None:
+                    raise
+                return [*kept[: starts[left]], *_without_rest(scope, statements[left:], last)]
         for new in lowered:
             ast.copy_location(new, statement)
-            new.never_ran = nid(statement) >= 0 and nid(statement) not in scope.facts.ran  # type: ignore[attr-defined]
+            new.never_ran = _never_ran(scope, statement)  # type: ignore[attr-defined]
         kept.extend(lowered)
     return kept
+
+
+def _never_ran(scope: Scope, statement: ast.stmt) -> bool:
+    return nid(statement) >= 0 and nid(statement) not in scope.facts.ran
+
+
+def _always_left(scope: Scope, statements: Sequence[ast.stmt]) -> int | None:
+    """The ``if`` by which every run of a constructor's function left it, so that nothing after it ran."""
+    if not scope.host or scope.strict:
+        return None
+    found = (i for i, s in enumerate(statements) if isinstance(s, ast.If) and _leaving(scope, s) is not None)
+    return next(found, None)
+
+
+def _leaving(scope: Scope, statement: ast.stmt) -> list[ast.stmt] | None:
+    """What every run did from here, without the conditions, if it left the function by it."""
+    if isinstance(statement, ast.Return | ast.Raise):
+        return [statement]
+    if isinstance(statement, ast.If) and (verdict := truth(scope.values(statement.test))) is not None:
+        taken = statement.body if verdict else statement.orelse
+        if taken and (end := _leaving(scope, taken[-1])) is not None:
+            return [*taken[:-1], *end]
+    return None
+
+
+def _without_rest(scope: Scope, statements: Sequence[ast.stmt], error: Untranslatable) -> list[ast.stmt]:
+    """The way by which every run left, without its conditions: what comes after it can't be kept and never ran."""
+    first, *rest = statements
+    assert isinstance(first, ast.If)
+    for test in (n.test for n in ast.walk(first) if isinstance(n, ast.If)):
+        if (verdict := truth(scope.values(test))) is not None:
+            scope.drop(test, f"always {verdict}; {error.reason}")
+            scope.work.decided.update(choices(scope.function, test, rest))
+    return lower_block(scope, _leaving(scope, first) or [])
 
 
 def lower_statement(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
