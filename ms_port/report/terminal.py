@@ -49,8 +49,10 @@ def _verification(report: Report) -> Table:
     for column in ("level", "verdict", "largest error", "torch's own"):
         table.add_column(column, overflow="fold")
     for level, found in report.verification.items():
+        ran = found.get("status") != "not run"
         errors = [
-            f"{found[k]:.1e}" if isinstance(found.get(k), int | float) else "" for k in ("max_error", "truth_error")
+            f"{found[k]:.1e}" if ran and isinstance(found.get(k), int | float) else ""
+            for k in ("max_error", "truth_error")
         ]
         table.add_row(level, _coloured(str(found.get("status"))), *errors)
     return table

@@ -21,7 +21,7 @@ class Fault:
     op: str = ""
     cause: str = ""
     script: bool = True
-    """Whether report/repro_*.py is due."""
+    """Whether report/repro_*.py is due: of gradients it is not where the cell draws random numbers."""
 
 
 FORWARD = {
@@ -49,7 +49,9 @@ FORWARD = {
     "gamma dropped": Fault(
         V, "blocks.0.ls1", ("return x * self.gamma", "return x + 0.0 * self.gamma"), "mul", "missing"
     ),
-    "drop path without scale": Fault(V, "blocks.1.drop_path", ("x.div(keep) * mask", "x * mask"), "div", "this step is missing"),
+    "drop path without scale": Fault(
+        V, "blocks.1.drop_path", ("x.div(keep) * mask", "x * mask"), "div", "this step is missing"
+    ),
     "sum for mean of patches": Fault(
         V, "", ("x[:, 1:].mean(axis=1)", "x[:, 1:].sum(axis=1)"), "mean", "sum instead of mean"
     ),
@@ -103,13 +105,14 @@ GRADIENT = {
         T, "embeddings.word", ("self.word = Embedding(", "self.word = nn.Embedding("), cause="row of padding_idx"
     ),
     "stop_gradient added": Fault(
-        V, "blocks.2.attn", ("x = attn @ v", "x = attn @ ops.stop_gradient(v)"), cause="stop_gradient"
+        V, "blocks.2.attn", ("x = attn @ v", "x = attn @ ops.stop_gradient(v)"), cause="stop_gradient", script=False
     ),
     "stop_gradient on what a cell gives": Fault(
         V,
         "blocks.2",
         ("self.ls2(self.mlp(", "self.ls2(ops.stop_gradient(self.mlp(", "self.norm2(x))))", "self.norm2(x)))))"),
         cause="stop_gradient",
+        script=False,
     ),
     "stop_gradient missing": Fault(M, "mix", ("y * ops.stop_gradient(y)", "y * y"), cause="no stop_gradient"),
     "gradient through a cast to integers": Fault(
@@ -125,6 +128,7 @@ GRADIENT = {
             'Parameter(initializer("zeros", (1, 1, dim)))',
             'Parameter(initializer("zeros", (1, 1, dim)), requires_grad=False)',
         ),
+        script=False,
     ),
 }
 """Right results with wrong gradients."""
