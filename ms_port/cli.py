@@ -46,7 +46,9 @@ def options(
 def convert(
     target: Annotated[str, typer.Argument(help="package.module:Attr or path/file.py:Attr")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write: new, empty, or an earlier port.")],
-    input: Annotated[list[str] | None, typer.Option(metavar="SPEC", help="name:dtype[dim,...]<range, see docs")] = None,
+    input: Annotated[
+        list[str] | None, typer.Option(metavar="SPEC", help=r"name:dtype\[dim,...]<range, see docs")
+    ] = None,
     inputs: Annotated[str | None, typer.Option(metavar="FILE.py:FUNC", help="Returns args or (args, kwargs).")] = None,
     weights: Annotated[Path | None, typer.Option(help="Checkpoint file or from_pretrained folder.")] = None,
     arg: Annotated[list[str] | None, typer.Option(metavar="K=V", help="Argument of the class or factory.")] = None,

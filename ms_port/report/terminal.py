@@ -97,7 +97,9 @@ def _told(first: Mapping[str, Any]) -> list[str]:
 def _flags(flags: tuple[Flag, ...], limit: int) -> list[str]:
     """The gravest first, two lines each: rule and place, then what it is about."""
     order = {"error": 0, "warning": 1, "info": 2}
-    lines = [f"{len(flags)} flag{'s' if len(flags) > 1 else ''}"]
+    notes = sum(flag.severity == "info" for flag in flags)
+    counts = ((len(flags) - notes, "flag"), (notes, "note"))
+    lines = [", ".join(f"{n} {what}{'s' if n > 1 else ''}" for n, what in counts if n)]
     for flag in sorted(flags, key=lambda f: order[f.severity])[:limit]:
         text = f"{flag.op}: {flag.message}" if flag.op and flag.op not in flag.message else flag.message
         lines.append(f"[bold]{flag.rule}[/] {_coloured(flag.severity)} {escape(_shown(flag))}")

@@ -225,7 +225,11 @@ def main(arguments: Sequence[str] | None = None, here: Path | None = None) -> in
     held = {row["level"] for mode in about["modes"] for row in mode["rows"]}
     options.level = options.level or max(held, key=LEVELS.index)
     ms.set_context(mode=ms.GRAPH_MODE)
-    ms.set_device(options.device)
+    try:
+        ms.set_device(options.device)
+    except (RuntimeError, ValueError) as error:  # MindSpore adds its own stack to the message
+        print(f"this machine or this MindSpore has no {options.device}: {str(error).splitlines()[0]}", file=sys.stderr)
+        return 2
     sys.path.insert(0, str(here))
     try:
         levels = run_levels(about, load_file(options.reference), importlib.import_module(about["package"]), options)

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, List, Tuple
 import torch
 from torch import Tensor, nn
 
-TABLE = dict(silu=nn.SiLU, tanh=nn.Tanh)
+TABLE = {"silu": nn.SiLU, "tanh": nn.Tanh}
 MORE = {json.loads('"elu"'): nn.ELU}
 
 
