@@ -15,17 +15,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ms_port.verify.gradients import (
-    Batch,
-    Gradients,
-    Projection,
-    compare_gradients,
-    make_batch,
-    observe_port,
-    torch_gradients,
-)
+from ms_port.verify.gradients import Batch, Gradients, compare_gradients, make_batch, observe_port, torch_gradients
 from ms_port.verify.judge import Comparison
 from ms_port.verify.loss import Loss
+from ms_port.verify.objective import Projection
 from ms_port.verify.process import Side
 from ms_port.verify.session import OTHERS, Mode, Session
 

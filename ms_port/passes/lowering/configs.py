@@ -131,9 +131,9 @@ def _class_value(work: Work, name: str, pairs: tuple[tuple[str, Value], ...]) ->
         call = ast.Call(ast.Name("partial", ast.Load()), [made], keywords)
         call.callees = tuple(m.key for m in cell.methods if m.name == "__init__")  # type: ignore[attr-defined]
         return call
-    keywords = tuple((key, Argument(argument_value(work, value), (value,))) for key, value in pairs)
+    arguments = tuple((key, Argument(argument_value(work, value), (value,))) for key, value in pairs)
     try:
-        lowering = work.opmap.lower_value(name, keywords)
+        lowering = work.opmap.lower_value(name, arguments)
     except NoLowering as error:
         raise Untranslatable(ast.Pass(), str(error)) from error
     work.op_functions |= lowering.functions
