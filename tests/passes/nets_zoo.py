@@ -212,7 +212,24 @@ class Standardizing(nn.Module):
         return self.b(self.a(x))
 
 
+class OwnNorm(nn.LayerNorm):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
+
+
+class NormInside(nn.Module):
+    """A layer that only a Sequential calls, and whose forward is its base's: no line of the port stands for its call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Sequential(nn.Linear(8, 6), nn.GELU(), OwnNorm(6))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(x)
+
+
 CASES = {
+    "norm inside a Sequential": (NormInside, (image(2, 8),)),
     "decorated class": (Decorated, (image(2, 8),)),
     "other layers below": (Standardizing, (image(2, 3, 6, 6),)),
     "two configurations": (

@@ -9,6 +9,7 @@ from dataclasses import replace
 from ms_port.ir.flags import Flag, Place
 from ms_port.ir.program import EMPTY_FACTS, CellDef, Drop, FunctionDef, Program, Stub
 from ms_port.ir.tree import expression
+from ms_port.ir.values import TensorValue
 from ms_port.opmap import OpMap
 from ms_port.passes.lowering.base_layers import is_base_forward
 from ms_port.passes.lowering.configs import argument_value, given_arguments
@@ -134,12 +135,27 @@ def _lower_constructors(work: Work) -> dict[str, FunctionDef]:
 def _lower_forward(work: Work, cls: str) -> None:
     """The forward of a class that only torch's containers call. What can't be kept raises in the port."""
     forward = find_method(work.program, cls, "forward")
-    if forward is None or forward.during_init or forward.key in work.lowered or is_base_forward(work.program, cls):
+    if forward is None or forward.during_init or forward.key in work.lowered:
+        return
+    if is_base_forward(work.program, cls):
+        work.claimed |= set(_run_by_containers(work.program, forward))
         return
     try:
         work.need(forward.key)
     except Untranslatable as error:
         work.lowered[forward.key] = unsupported_function(work, forward, error)
+
+
+def _run_by_containers(program: Program, forward: FunctionDef) -> Iterator[int]:
+    """Calls of a forward that is its torch base's, for layers that torch's Sequential calls: no line stands there."""
+    for entry in program.ledger:
+        if entry.function != forward.key:
+            continue
+        names = {v.parameter for v in (*entry.args, *(v for _, v in entry.kwargs)) if isinstance(v, TensorValue)}
+        layers = {name.rpartition(".")[0] for name in names if name}
+        holders = [program.modules.get(path.rpartition(".")[0]) for path in layers]
+        if holders and all(holder is not None and holder.is_torch for holder in holders):
+            yield entry.index
 
 
 _NONE = FunctionDef.__new__(FunctionDef)
