@@ -15,6 +15,19 @@ def max_pool1d(
     return out.squeeze(-2) if x.ndim == 3 else out.squeeze(-2).squeeze(0)
 
 
+def max_pool1d_with_indices(
+    x: Tensor, kernel_size: int, stride: int | None = None, padding: int = 0, dilation: int = 1, ceil_mode: bool = False
+) -> tuple[Tensor, Tensor]:
+    """F.max_pool1d with the places of the largest elements."""
+    stride = kernel_size if stride is None else stride
+    rows = x.expand_dims(-2) if x.ndim == 3 else x.expand_dims(-2).expand_dims(0)
+    out, places = ops.max_pool2d(
+        rows, (1, kernel_size), (1, stride), (0, padding), (1, dilation), return_indices=True, ceil_mode=ceil_mode
+    )
+    out, places = out.squeeze(-2), places.squeeze(-2)
+    return (out, places) if x.ndim == 3 else (out.squeeze(0), places.squeeze(0))
+
+
 def max_unpool2d(
     x: Tensor,
     indices: Tensor,
@@ -78,6 +91,7 @@ def pool_with_divisor(
     sizes = (kernel_size, kernel_size) if isinstance(kernel_size, int) else tuple(kernel_size)
     steps = sizes if stride is None else (stride, stride) if isinstance(stride, int) else tuple(stride)
     pads = (padding, padding) if isinstance(padding, int) else tuple(padding)
+    sizes, steps, pads = [part * 2 if len(part) == 1 else part for part in (sizes, steps, pads)]
     ends = ()
     for axis in range(2):
         whole = x.shape[axis + 2] + 2 * pads[axis] - sizes[axis]
