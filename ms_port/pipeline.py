@@ -29,6 +29,7 @@ from ms_port.passes.randomness import own_draws
 from ms_port.passes.reach import keep_reached
 from ms_port.passes.signatures import prune_signatures
 from ms_port.passes.unread import flag_unread_behaviour
+from ms_port.passes.unread_indices import drop_unread_indices
 from ms_port.passes.value_reads import settle_value_reads
 from ms_port.passes.walrus import bind_before
 from ms_port.passes.wrapped_constructors import merge_wrapped_constructors
@@ -88,6 +89,7 @@ _PASSES: tuple[tuple[str, Callable[[Program, _Given], Program]], ...] = (
     ("signatures", lambda program, given: prune_signatures(program)),
     ("reach", lambda program, given: keep_reached(program)),
     ("draws", lambda program, given: own_draws(program)),
+    ("unread indices", lambda program, given: drop_unread_indices(program)),
     ("loop names", lambda program, given: bind_before_loops(program)),
     ("finish", lambda program, given: finish(program)),
     ("parameter names", lambda program, given: name_parameters_again(program)),

@@ -164,7 +164,9 @@ class _Lift:
             else None
         )
         hints = {p.name: text for p in parameters if (text := plain_hint(p.annotation)) is not None}
-        return ConfigClass(summary, tuple(fields), _only_stores(cls), tuple(hints.items()))
+        aliases = getattr(cls, "attribute_map", None)
+        pairs = tuple(aliases.items()) if isinstance(aliases, dict) else ()
+        return ConfigClass(summary, tuple(fields), _only_stores(cls), tuple(hints.items()), pairs)
 
     def _wanted(self, function: FunctionRecord) -> bool:
         if isinstance(function.tree, ast.Lambda):

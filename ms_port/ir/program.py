@@ -201,6 +201,8 @@ class ConfigClass:
     """Whether its constructor does nothing but to store its arguments (a dataclass)."""
     hints: tuple[tuple[str, str], ...] = ()
     """Types of the fields, as text, as far as they are of Python's own."""
+    aliases: tuple[tuple[str, str], ...] = ()
+    """Other names by which fields are read, and the fields' own (transformers' ``attribute_map``)."""
 
 
 @dataclass(frozen=True, slots=True)

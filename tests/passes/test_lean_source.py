@@ -102,3 +102,48 @@ def test_cells_that_come_late_are_named_again(tmp_path):
     source, rules = _source(tmp_path, LateCells, torch.randn(2, 3))
     assert not rules
     assert "update_parameters_name" in source
+
+
+class Settings:
+    """Two names for one number, as configurations of transformers have them."""
+
+    attribute_map = {"hidden_size": "width"}  # noqa: RUF012
+
+    def __init__(self, width=4, depth=2):
+        self.width, self.depth = width, depth
+
+    def __getattr__(self, name):
+        if name == "hidden_size":
+            return self.width
+        raise AttributeError(name)
+
+
+class Configured(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.first = nn.Linear(config.width, config.hidden_size)
+        self.layers = nn.ModuleList(nn.Linear(config.hidden_size, 4) for i, _ in enumerate(range(config.depth)))
+
+    def forward(self, x):
+        x = self.first(x)
+        for i, layer in enumerate(self.layers):
+            x = layer(x)
+        for i, layer in enumerate(self.layers):
+            x = layer(x) * (i + 1)
+        return x
+
+
+def configured():
+    return Configured(Settings())
+
+
+def test_a_second_name_of_a_field_is_the_field(tmp_path):
+    text, rules = _source(tmp_path, configured, torch.ones(2, 4))
+    assert not rules
+    assert "hidden_size" not in text and "nn.Dense(config.width, config.width)" in text
+
+
+def test_loops_count_only_where_the_count_is_read(tmp_path):
+    text, _ = _source(tmp_path, configured, torch.ones(2, 4))
+    assert "for layer in self.layers:" in text and "for _ in range(config.depth)" in text
+    assert text.count("enumerate") == 1

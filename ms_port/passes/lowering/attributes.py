@@ -19,7 +19,7 @@ from ms_port.ir.values import (
     Value,
     holds_tensor,
 )
-from ms_port.passes.lowering.configs import field_of, is_field
+from ms_port.passes.lowering.configs import field_of, is_field, own_name
 from ms_port.passes.lowering.held import held_module
 from ms_port.passes.lowering.layer_settings import layer_setting
 from ms_port.passes.lowering.names import is_foreign, of_value, scope_lower
@@ -345,8 +345,14 @@ def _config_attribute(
             raise Untranslatable(node, f"`{ast.unparse(node)}` is no plain field")
         return constant
     if base.cls in scope.work.program.cells:
-        _need_property(scope, base.cls, node.attr)
-        return ast.Attribute(owner, node.attr, node.ctx)
+        name = own_name(scope, base, node.attr)
+        if name not in dict(base.fields) and _property(scope, base.cls, name) is None:
+            if constant is None:
+                raise Untranslatable(node, f"`{ast.unparse(node)}` is computed when it is read")
+            scope.flag_number(node, f"`{ast.unparse(node)}` is computed when it is read")
+            return constant
+        _need_property(scope, base.cls, name)
+        return ast.Attribute(owner, name, node.ctx)
     return field_of(scope, ast.Attribute(owner, node.attr, node.ctx), bases, values[0])
 
 

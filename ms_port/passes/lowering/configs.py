@@ -112,11 +112,21 @@ def field_of(scope: Scope, made: ast.Attribute, owners: Sequence[Value], value: 
     ``value`` stands for the field where a configuration itself does not hold it.
     """
     configs = [o for o in owners if isinstance(o, ObjectValue) and o.kind == "config"]
+    names = {own_name(scope, owner, made.attr) for owner in configs}
+    if len(names) == 1:
+        made.attr = names.pop()
     for owner in configs:
         found = dict(owner.fields).get(made.attr, value)
         scope.work.config_fields[owner.cls].setdefault(made.attr, found if is_field(found) else value)
     made.of_configs = tuple(sorted({owner.cls for owner in configs}))  # type: ignore[attr-defined]
     return made
+
+
+def own_name(scope: Scope, owner: ObjectValue, name: str) -> str:
+    """The field that is read, where the configuration's class gives it a second name."""
+    known = scope.work.program.config_classes.get(owner.cls)
+    own = dict(known.aliases).get(name, name) if known is not None else name
+    return own if own in dict(owner.fields) else name
 
 
 def _class_value(work: Work, name: str, pairs: tuple[tuple[str, Value], ...]) -> ast.expr:
