@@ -107,7 +107,7 @@ def test_cells_that_come_late_are_named_again(tmp_path):
 class Settings:
     """Two names for one number, as configurations of transformers have them."""
 
-    attribute_map = {"hidden_size": "width"}  # noqa: RUF012
+    attribute_map = {"hidden_size": "width"}
 
     def __init__(self, width=4, depth=2):
         self.width, self.depth = width, depth
