@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ms_port.ir.program import FunctionDef, Program
@@ -31,7 +32,7 @@ def _without_unread(function: FunctionDef) -> FunctionDef:
     return replace(function, body=tuple(body))
 
 
-def _is_read(name: str, loop: ast.AST, loops: list[ast.AST], nodes: list[ast.AST]) -> bool:
+def _is_read(name: str, loop: ast.AST, loops: Sequence[ast.AST], nodes: Sequence[ast.AST]) -> bool:
     """Whether something reads the count of this loop: what stands in another one that binds the name reads that."""
     inside = {id(n) for n in ast.walk(loop)}
     others = {
