@@ -279,6 +279,34 @@ class Unbatched(nn.Module):
         return self.plane(x), self.line(x[:, 0])
 
 
+class TakenAway(nn.Module):
+    """Layers that lose their bias after they were made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.linear.bias = None
+        self.conv = nn.Conv1d(4, 4, 1)
+        self.conv.bias = None
+        self.layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(2)])
+        for layer in self.layers:
+            layer.register_parameter("bias", None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return self.conv(self.linear(x)[..., None])
+
+
+class WeighedInForward(nn.Module):
+    """Losses that forward makes of tensors, under a name and without one."""
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        positive, negative = y.sum() + 1e-3, (1 - y).sum()
+        loss = nn.BCEWithLogitsLoss(pos_weight=negative / positive)
+        return loss(x, y) * positive + nn.BCELoss(weight=y + 1, reduction="sum")(x.sigmoid(), y)
+
+
 X = torch.rand(4, 4)
 CASES = {
     "layers without units": (Gates, (X,)),
@@ -293,6 +321,8 @@ CASES = {
     "old names of reductions": (OldReductions, (X, torch.rand(4, 4))),
     "an attribute set beside a name": (KeepsAttention, (X,)),
     "a forward without gradients": (Binary, (X,)),
+    "a bias taken away": (TakenAway, (X,)),
+    "losses made in forward": (WeighedInForward, (X, torch.rand(4, 4))),
     "convolutions without a batch": (Unbatched, (torch.rand(3, 8, 8),)),
     "a convolution alone without a batch": (lambda: nn.Conv2d(3, 4, 3), (torch.rand(3, 8, 8),)),
     "a Sequential without a batch": (lambda: nn.Sequential(nn.Conv3d(3, 4, 3), nn.ReLU()), (torch.rand(3, 4, 5, 5),)),

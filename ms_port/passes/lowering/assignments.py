@@ -14,7 +14,7 @@ from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.grad_modes import detached
 from ms_port.passes.lowering.host_writes import data_assignment, is_made_here
 from ms_port.passes.lowering.keyword_display import keyword_display
-from ms_port.passes.lowering.scope import Scope, Untranslatable, dtype_expression
+from ms_port.passes.lowering.scope import Scope, Untranslatable, dtype_expression, mark_functions
 
 
 def assign(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
@@ -65,7 +65,27 @@ def assign(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
     if not scope.host and len(targets) == 1 and ast.unparse(targets[0]) == ast.unparse(value):
         scope.drop(statement, "binds the names to what they hold")  # `k, v = cache.update(k, v)`, `x = x.to(device)`
         return []
+    target = statement.targets[0]
+    is_none = isinstance(value, ast.Constant) and value.value is None
+    if scope.host and is_none and isinstance(target, ast.Attribute):
+        taken = bias_taken_away(scope, target.value, target.attr)
+        if taken is not None:
+            return [taken]
     return [ast.Assign(targets, value)]
+
+
+_WITH_BIAS = frozenset({"nn.Dense", "nn.Conv1d", "nn.Conv2d", "nn.Conv3d"})
+
+
+def bias_taken_away(scope: Scope, holder: ast.expr, name: str) -> ast.stmt | None:
+    """``self.conv.bias = None`` -> ``take_bias_away(self.conv)``; None where it is no such layer."""
+    classes = {v.cls if isinstance(v, ModuleValue) else "" for v in scope.values(holder)}
+    rows = [scope.work.opmap.row(cls) for cls in classes]
+    if name != "bias" or not rows or not all(row is not None and row.cell in _WITH_BIAS for row in rows):
+        return None
+    scope.work.op_functions.add("take_bias_away")
+    func = mark_functions(ast.Name("take_bias_away", ast.Load()), frozenset(["take_bias_away"]))
+    return ast.Expr(ast.Call(func, [lower(scope, holder)], []))
 
 
 def _as_item(scope: Scope, statement: ast.Assign, value: ast.expr) -> ast.expr:

@@ -8,7 +8,7 @@ from ms_port.ir.program import FunctionDef
 from ms_port.ir.tree import nid
 from ms_port.ir.tree import statement as parse_statement
 from ms_port.ir.values import ClassValue, FunctionValue, Literal, TensorValue, holds_tensor
-from ms_port.passes.lowering.assignments import as_assignment, set_buffer
+from ms_port.passes.lowering.assignments import as_assignment, bias_taken_away, set_buffer
 from ms_port.passes.lowering.base_layers import layer_base
 from ms_port.passes.lowering.container_statements import changes_tensors
 from ms_port.passes.lowering.expressions import lower
@@ -53,6 +53,12 @@ def expression(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
             raise Untranslatable(statement, f"`{ast.unparse(statement)}` changes a container")
         scope.drop(statement, "has no effect in the port")
         return []
+    match statement.value:
+        case ast.Call(
+            func=ast.Attribute(value=holder, attr="register_parameter"),
+            args=[ast.Constant(value=str(name)), ast.Constant(value=None)],
+        ) if scope.host and (taken := bias_taken_away(scope, holder, name)) is not None:
+            return [taken]
     return [as_assignment(lowered), *layer_settings(scope, statement, lowered)]
 
 

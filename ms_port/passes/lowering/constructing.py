@@ -14,6 +14,7 @@ from ms_port.passes.lowering.arguments import torch_arguments, user_arguments, w
 from ms_port.passes.lowering.base_layers import layer_base
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.held import held_module, layer_dict, needs_layer_dict
+from ms_port.passes.lowering.made_layers import takes_tensors
 from ms_port.passes.lowering.scope import Scope, Untranslatable
 from ms_port.passes.lowering.without_batch import without_batch
 
@@ -49,6 +50,8 @@ def _construct_one(
         return construct_cell(scope, node, facts, name, variable)
     if name.startswith("torch.nn.Lazy"):
         return _built_lazily(scope, node, facts)
+    if not scope.host and takes_tensors(facts):
+        raise Untranslatable(node, "a layer made of tensors in the graph")
     if not variable and (empty := [f for f in facts if _has_no_size(f)]):
         facts = empty  # the layer for these takes the other sizes too
     args, keywords = torch_arguments(scope, node, facts, name)

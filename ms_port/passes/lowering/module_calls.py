@@ -8,18 +8,25 @@ from collections.abc import Sequence
 from ms_port.ir.program import CallFact
 from ms_port.ir.tree import literal
 from ms_port.ir.values import ModuleValue, TensorValue, Value
+from ms_port.opmap import NoLowering
 from ms_port.opmap.rows import Row
 from ms_port.opmap.signature import parse_signature
 from ms_port.passes.lowering.arguments import user_arguments
 from ms_port.passes.lowering.base_layers import is_base_forward
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.library_layers import library_calls
+from ms_port.passes.lowering.made_layers import as_function
 from ms_port.passes.lowering.names import of_value
 from ms_port.passes.lowering.scope import Scope, Untranslatable, mark_functions
 
 
 def call_module(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
     """``self.child(x)``."""
+    if not scope.host and (function := as_function(scope, node)) is not None:
+        try:
+            return scope.use(scope.work.opmap.lower(function))
+        except NoLowering as error:
+            raise Untranslatable(node, str(error)) from error
     func = lower(scope, node.func)
     if all(f.callee == ModuleValue("torch.nn.Sequential") for f in facts) and len(node.args) == 1 and not scope.host:
         # `self.layers[:2](x)`: the port has the part as a list
