@@ -307,6 +307,33 @@ class WeighedInForward(nn.Module):
         return loss(x, y) * positive + nn.BCELoss(weight=y + 1, reduction="sum")(x.sigmoid(), y)
 
 
+class Encoded(nn.Module):
+    """A base that is set up by its name."""
+
+    def __init__(self, n: int, scale: Tensor, channels: int) -> None:
+        nn.Module.__init__(self)
+        self.scale = nn.Parameter(scale, requires_grad=False)
+        self.linear = nn.Linear(n, channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x) * self.scale
+
+
+class Ones(Encoded):
+    def __init__(self, n: int, channels: int = 4) -> None:
+        scale = torch.ones(n)
+        Encoded.__init__(self, n, scale, channels=channels)
+
+
+class Chain(Ones):
+    def __init__(self, n: int = 4) -> None:
+        Ones.__init__(self, n)
+        self.last = nn.Linear(n, n)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(Encoded.forward(self, x))
+
+
 X = torch.rand(4, 4)
 CASES = {
     "layers without units": (Gates, (X,)),
@@ -323,6 +350,7 @@ CASES = {
     "a forward without gradients": (Binary, (X,)),
     "a bias taken away": (TakenAway, (X,)),
     "losses made in forward": (WeighedInForward, (X, torch.rand(4, 4))),
+    "a base set up by its name": (Chain, (X,)),
     "convolutions without a batch": (Unbatched, (torch.rand(3, 8, 8),)),
     "a convolution alone without a batch": (lambda: nn.Conv2d(3, 4, 3), (torch.rand(3, 8, 8),)),
     "a Sequential without a batch": (lambda: nn.Sequential(nn.Conv3d(3, 4, 3), nn.ReLU()), (torch.rand(3, 4, 5, 5),)),

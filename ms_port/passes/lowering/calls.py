@@ -455,6 +455,11 @@ def _call_function(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> a
     elif function.owner is not None and isinstance(node.func, ast.Attribute):
         if function.kind == "class":
             raise Untranslatable(node, "a class method")
+        if _is_of_base(scope, function, args):
+            name = {"forward": "construct"}.get(function.name, function.name)
+            below = ast.Call(expression(f"{_super_of(scope)}.{name}"), args[1:], keywords)
+            below.callees = (key,)  # type: ignore[attr-defined]
+            return below
         func = ast.Attribute(lower(scope, node.func.value), node.func.attr, ast.Load())
     else:
         func = ast.Name(function.name, ast.Load())
@@ -471,6 +476,16 @@ def _is_replaced(scope: Scope, function: FunctionDef) -> bool:
     """Whether a class decorator put a wrapper in the method's place: the port can have one."""
     cell = scope.work.program.cells.get(function.owner or "")
     return cell is not None and sum(m.name == function.name for m in cell.methods) > 1
+
+
+def _is_of_base(scope: Scope, function: FunctionDef, args: Sequence[ast.expr]) -> bool:
+    """``Base.forward(self, x)``, where ``super()`` finds that very method."""
+    cells, owner = scope.work.program.cells, scope.work.program.cells.get(scope.function.owner or "")
+    while owner is not None and len(owner.bases) == 1 and owner.bases[0] in cells:
+        owner = cells[owner.bases[0]]
+        if found := [m.key for m in owner.methods if m.name == function.name]:
+            return found == [function.key] and bool(args) and isinstance(args[0], ast.Name) and args[0].id == "self"
+    return False
 
 
 def _is_made_by_kept_call(scope: Scope, node: ast.Call) -> bool:
