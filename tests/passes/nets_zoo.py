@@ -228,7 +228,46 @@ class NormInside(nn.Module):
         return self.head(x)
 
 
+class Plain(nn.Module):
+    expansion = 1
+
+    def __init__(self, width: int, planes: int) -> None:
+        super().__init__()
+        self.line = nn.Linear(width, planes * self.expansion)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.line(x).relu()
+
+
+class Wide(Plain):
+    expansion = 2
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.line(x).tanh()
+
+
+class Staged(nn.Module):
+    """One method makes stages of either class, by a number that stands in the class's body."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.width = 4
+        self.first = self.stage(Plain, 6, 2)
+        self.second = self.stage(Wide, 3, 1)
+
+    def stage(self, block: type[Plain], planes: int, count: int) -> nn.Sequential:
+        layers = []
+        for _ in range(count):
+            layers.append(block(self.width, planes))
+            self.width = planes * block.expansion
+        return nn.Sequential(*layers)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(self.first(x))
+
+
 CASES = {
+    "numbers of classes": (Staged, (image(2, 4),)),
     "norm inside a Sequential": (NormInside, (image(2, 8),)),
     "decorated class": (Decorated, (image(2, 8),)),
     "other layers below": (Standardizing, (image(2, 3, 6, 6),)),

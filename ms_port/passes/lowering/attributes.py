@@ -61,9 +61,10 @@ def lower_attribute(scope: Scope, node: ast.Attribute) -> ast.expr:
             return _config_attribute(scope, node, bases, values)
         case ObjectValue(kind="output"):
             return _output_attribute(scope, node, base, values)
-        case ClassValue(name=name) if name in scope.work.program.cells and isinstance(constant_of(values), ast.expr):
-            scope.work.cells.add(name)
-            _note_class_attribute(scope, name, node.attr)
+        case ClassValue() if _are_settings_of_cells(scope, bases, values):
+            for name in (b.name for b in bases if isinstance(b, ClassValue)):
+                scope.work.cells.add(name)
+                _note_class_attribute(scope, name, node.attr)
             return ast.Attribute(scope_lower(scope, node.value), node.attr, node.ctx)
     if (
         isinstance(base, ObjectValue)
@@ -83,6 +84,13 @@ def lower_attribute(scope: Scope, node: ast.Attribute) -> ast.expr:
     if isinstance(base, DType) and node.attr == "is_floating_point":
         return ast.Attribute(scope_lower(scope, node.value), "is_floating_point", node.ctx)
     raise Untranslatable(node, f"`{ast.unparse(node)}` reads {base}, which the port does not have")
+
+
+def _are_settings_of_cells(scope: Scope, bases: tuple[Value, ...], values: tuple[Value, ...]) -> bool:
+    """``block.expansion`` of the model's own classes, also where several have other numbers there."""
+    own = all(isinstance(b, ClassValue) and b.name in scope.work.program.cells for b in bases)
+    same_everywhere = isinstance(constant_of(values), ast.expr)
+    return own and (same_everywhere or (bool(values) and all(isinstance(v, Literal) for v in values)))
 
 
 def _type_limit(scope: Scope, node: ast.Attribute) -> ast.expr:
