@@ -11,9 +11,9 @@ from mindspore.common.initializer import HeUniform, Uniform, initializer
 from .layer_conv import conv_transpose, tuple_of
 
 
-def weight_of(direction: Tensor, length: Tensor) -> Tensor:
-    """The weight: every slice along the first dimension has its own length."""
-    axes = tuple(range(1, direction.ndim))
+def weight_of(direction: Tensor, length: Tensor, dim: int = 0) -> Tensor:
+    """The weight: every slice along the dimension has its own length."""
+    axes = tuple(axis for axis in range(direction.ndim) if axis != dim)
     return direction * (length / ops.sqrt((direction * direction).sum(axes, keepdims=True)))
 
 
@@ -23,10 +23,12 @@ class WeightNormed(nn.Cell):
     Fresh ones are torch's: a plain layer's weight, split, so that the length is that of the direction drawn.
     """
 
-    def __init__(self, shape: tuple[int, ...], out_channels: int, has_bias: bool) -> None:
+    def __init__(self, shape: tuple[int, ...], out_channels: int, has_bias: bool, dim: int = 0) -> None:
         super().__init__()
+        self.dim = dim
         direction = initializer(HeUniform(math.sqrt(5)), shape).init_data()
-        lengths = np.sqrt((direction.asnumpy() ** 2).sum(tuple(range(1, len(shape))), keepdims=True))
+        axes = tuple(axis for axis in range(len(shape)) if axis != dim)
+        lengths = np.sqrt((direction.asnumpy() ** 2).sum(axes, keepdims=True))
         self.weight_g, self.weight_v = Parameter(Tensor(lengths)), Parameter(direction)
         bound = 1 / math.sqrt(math.prod(shape[1:]))
         self.bias = Parameter(initializer(Uniform(bound), (out_channels,))) if has_bias else None
@@ -34,7 +36,7 @@ class WeightNormed(nn.Cell):
     @property
     def weight(self) -> Tensor:
         """What the next call computes with. A write into it is lost, as in torch."""
-        return weight_of(self.weight_v, self.weight_g)
+        return weight_of(self.weight_v, self.weight_g, self.dim)
 
 
 class WeightNormDense(WeightNormed):
@@ -60,14 +62,15 @@ class WeightNormConv1d(WeightNormed):
         dilation: int | tuple[int, ...] = 1,
         groups: int = 1,
         has_bias: bool = True,
+        dim: int = 0,
     ) -> None:
         shape = (out_channels, in_channels // groups, *tuple_of(kernel_size, 1))
-        super().__init__(shape, out_channels, has_bias)
+        super().__init__(shape, out_channels, has_bias, dim)
         self.stride, self.padding, self.dilation = (tuple_of(v, 1)[0] for v in (stride, padding, dilation))
         self.groups = groups
 
     def construct(self, x: Tensor) -> Tensor:
-        weight = weight_of(self.weight_v, self.weight_g)
+        weight = weight_of(self.weight_v, self.weight_g, self.dim)
         return ops.conv1d(x, weight, self.bias, self.stride, "pad", self.padding, self.dilation, self.groups)
 
 

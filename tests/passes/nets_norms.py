@@ -44,6 +44,19 @@ class Parametrized(nn.Module):
         return self.head(self.convs(x).mean((2, 3)))
 
 
+class Positions(nn.Module):
+    """Lengths along the kernel's taps, as speech models have them, over a layer that is there already."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(4, 4, kernel_size=4, padding=2, groups=2)
+        self.conv = parametrizations.weight_norm(self.conv, name="weight", dim=2)
+        self.other = weight_norm(nn.Conv1d(4, 4, 3, padding=1), dim=2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.other(F.gelu(self.conv(x)[:, :, :-1]))
+
+
 class Critic(nn.Module):
     """Two passes a call, as a discriminator on real and made images: each pass takes one power iteration."""
 
@@ -72,6 +85,7 @@ class ParametrizedCritic(nn.Module):
 
 
 CASES = {
+    "positions": (Positions, (image(2, 4, 7),)),
     "critic": (Critic, (image(2, 3, 6, 6),)),
     "parametrized critic": (ParametrizedCritic, (image(2, 3, 6, 6),)),
     "vocoder": (Vocoder, (image(2, 3, 8),)),
