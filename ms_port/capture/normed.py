@@ -11,7 +11,7 @@ from torch.nn.utils.weight_norm import WeightNorm
 _WEIGHT = {nn.Linear: "Linear", nn.Conv1d: "Conv1d", nn.Conv2d: "Conv2d", nn.ConvTranspose1d: "ConvTranspose1d"}
 _SPECTRAL = {nn.Linear: "Linear", nn.Conv1d: "Conv1d", nn.Conv2d: "Conv2d", nn.ConvTranspose2d: "ConvTranspose2d"}
 
-_AXES = {(layer, 0): "" for layer in _WEIGHT} | {(nn.Conv1d, 2): "_of_taps", (nn.Conv1d, -1): "_of_taps"}
+_AXES = {(layer, 0): "" for layer in _WEIGHT} | {(nn.Conv1d, 2): "_by_tap", (nn.Conv1d, -1): "_by_tap"}
 """By layer and dimension along which the slices have lengths of their own; the taps are those of the kernel."""
 
 
@@ -20,13 +20,13 @@ def normed_class(module: nn.Module) -> str | None:
     cls = type(module)
     if (hook := _hook(module)) is not None:
         if cls in _WEIGHT and isinstance(hook, WeightNorm) and (axis := _AXES.get((cls, hook.dim))) is not None:
-            return f"torch.nn.utils.weight_norm{axis}.{_WEIGHT[cls]}"
+            return f"torch.nn.utils.weight_norm.{_WEIGHT[cls]}{axis}"
         if cls in _SPECTRAL and isinstance(hook, SpectralNorm) and _is_usual(module, hook):
             return f"torch.nn.utils.spectral_norm.{_SPECTRAL[cls]}"
     elif (made := _parametrization(module)) is not None:
         layer = cls.__mro__[1]
         if layer in _WEIGHT and isinstance(made, _WeightNorm) and (axis := _AXES.get((layer, made.dim))) is not None:
-            return f"torch.nn.utils.parametrizations.weight_norm{axis}.{_WEIGHT[layer]}"
+            return f"torch.nn.utils.parametrizations.weight_norm.{_WEIGHT[layer]}{axis}"
         if layer in _SPECTRAL and isinstance(made, _SpectralNorm) and _is_usual(module, made):
             return f"torch.nn.utils.parametrizations.spectral_norm.{_SPECTRAL[layer]}"
     return None

@@ -198,7 +198,7 @@ def _torch(row: Row) -> Iterator[str]:
     for part in row.api.split(".")[1:]:
         around, found = found, getattr(found, part, None)
     if found is None and row.api.startswith("torch.nn.utils.") and inspect.isfunction(around):
-        found = getattr(torch.nn, part, None)  # a layer that the function was put over
+        found = getattr(torch.nn, part.partition("_")[0], None)  # a layer that the function was put over, and how
     if found is None:
         yield "torch has no such name"
         return
