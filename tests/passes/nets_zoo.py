@@ -266,7 +266,29 @@ class Staged(nn.Module):
         return self.second(self.first(x))
 
 
+class EitherLayer(nn.Module):
+    """One line calls a Linear on three axes in one instance, a convolution on four in another."""
+
+    def __init__(self, conv: bool) -> None:
+        super().__init__()
+        self.fc = nn.Conv2d(4, 4, 1) if conv else nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc(x).tanh()
+
+
+class Either(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.flat = EitherLayer(False)
+        self.conv = EitherLayer(True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.conv(x).flatten(2).transpose(1, 2) + self.flat(x.flatten(2).transpose(1, 2))
+
+
 CASES = {
+    "either layer": (Either, (image(2, 4, 3, 3),)),
     "numbers of classes": (Staged, (image(2, 4),)),
     "norm inside a Sequential": (NormInside, (image(2, 8),)),
     "decorated class": (Decorated, (image(2, 8),)),

@@ -61,11 +61,12 @@ def call_module(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.
 def _without_batch(scope: Scope, node: ast.Call, facts: Sequence[CallFact], call: ast.Call) -> ast.expr:
     """A layer that MindSpore calls with a batch only, called without: one is put before it and taken away."""
     rows = {row.api: row for f in facts if (row := _row_of(scope, f.callee)) is not None}
-    sizes = {row.batch_ndim for row in rows.values()} - {None}
-    if not sizes or not call.args:
+    if not call.args or all(row.batch_ndim is None for row in rows.values()):
         return call
-    given = [next(iter((*f.args, *(v for _, v in f.kwargs))), None) for f in facts]
-    missing = {isinstance(v, TensorValue) and v.ndim + 1 in sizes for v in given}
+    missing = set()
+    for fact in facts:  # each by its own layer: one line may call a Linear here and a Conv2d there
+        row, given = _row_of(scope, fact.callee), next(iter((*fact.args, *(v for _, v in fact.kwargs))), None)
+        missing.add(row is not None and isinstance(given, TensorValue) and given.ndim + 1 == row.batch_ndim)
     if missing == {False}:
         return call
     if len(missing) > 1 or len(rows) > 1:
