@@ -56,3 +56,5 @@ CASES: Dict[str, Tuple[Callable[[], nn.Module], Tuple[Tensor, ...]]] = {
     "regions": (Regions, (images, boxes)),
     "deformed": (Deformed, (images,)),
 }
+EXPECTED = {"kept boxes": {"MSP201"}}
+"""How many boxes are kept depends on their values."""
