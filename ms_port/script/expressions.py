@@ -103,7 +103,7 @@ class Expressions:
                 index = self.splice(node.slice)
                 return f"{self.needs.name('strided')}({self.render(node.value)}, {self.needs.name('np')}.s_[{index}])"
             case ast.Subscript() if is_tensor(self.inference.of(node.value)):
-                if any(self.inference.of(n) == "ndarray" for n in ast.walk(node.slice)):
+                if self._indexed_by_numpy(node):
                     self.needs.name("index_by_numpy")
             case ast.BinOp(left=ast.Constant(value=str()), op=ast.Mod()):
                 return None
@@ -121,6 +121,14 @@ class Expressions:
         return is_tensor(kind) or (
             kind is None and isinstance(node.slice, ast.Tuple) and (self.in_cell or self.in_region)
         )
+
+    def _indexed_by_numpy(self, node: ast.Subscript) -> bool:
+        """Whether an index is, or may be, one of numpy's integers."""
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        kinds = [
+            self.inference.of(p) for p in parts if isinstance(p, (ast.Name, ast.Attribute, ast.Subscript, ast.Call))
+        ]
+        return "ndarray" in kinds or (None in kinds and "numpy" in self.module.names.values())
 
     def _class_names(self, text: str) -> str | None:
         """Class names that initialisers compare with: MindSpore's own."""

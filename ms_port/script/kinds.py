@@ -15,7 +15,7 @@ from ms_port.script.project import Kind
 DEVICE_FLAGS = ("is_cuda", "is_npu", "is_xpu", "is_mps")
 """Attributes of a tensor that tell where it lies."""
 TENSOR_ONLY = frozenset(
-    "unsqueeze squeeze_ unsqueeze_ permute backward detach detach_ cuda cpu item long half requires_grad_ contiguous expand expand_as view_as "
+    "clone unsqueeze squeeze_ unsqueeze_ permute backward detach detach_ cuda cpu item long half requires_grad_ contiguous expand expand_as view_as "
     "masked_fill masked_fill_ masked_select add_ sub_ mul_ div_ zero_ fill_ copy_ clamp_ clamp addmm bmm matmul mm softmax "
     "log_softmax sigmoid tanh relu exp_ normal_ uniform_ scatter scatter_ gather index_select index_add_ numel eq ne gt lt ge le "
     "type_as new_zeros new_ones new_tensor new_full data_ptr chunk unbind topk logsumexp rsqrt tril triu bernoulli_ "

@@ -86,6 +86,11 @@ LINES = {
         "import numpy as np\ni = np.arange(3)\nx = torch.zeros(3)\nx[i[0]] = 2",
         "import index_by_numpy",
     ),
+    "an index that may be numpy's": (
+        "import numpy as np\nx = torch.zeros(3)\nfor i in np.arange(3):\n    y = x[i]",
+        "import index_by_numpy",
+    ),
+    "a copy of what is not known": ("a = held.targets.clone()", "held.targets.copy()"),
     "a model of which the best is read at the end": (
         "m = nn.Linear(2, 2)\ndef train():\n    m.train()\n    m.zero_grad()\ntrain()\nm = torch.load('best.pt')",
         "clear_gradients(m)",
