@@ -23,6 +23,13 @@ IGNORED_KEYWORDS = frozenset(
 )
 PACKED = {f"torch.nn.{n}": f"Packed{n}" for n in ("LSTM", "GRU", "RNN")}
 """Layers that take packed sequences as well."""
+BY_KEYWORDS = {
+    "torch.nn.Conv1d": "conv1d_of",
+    "torch.nn.Conv2d": "conv2d_of",
+    "torch.nn.Conv3d": "conv3d_of",
+    "torch.nn.Linear": "dense_layer_of",
+}
+"""Parts with torch's arguments, for calls that pass some by ``**``."""
 _FIELD = re.compile(r"\{([^{}]+)\}")
 
 
@@ -412,8 +419,11 @@ class Expressions:
         layer = name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper()
         self._inside_layers += layer
         try:
-            keywords = [_current(k) for k in node.keywords if not _outdated(k)]
-            text = self.lower(name, node.args, keywords, None)
+            keywords = [_current(k) for k in node.keywords if not _outdated(k) and not self._of_device(k)]
+            if name in BY_KEYWORDS and any(key is None for key, _ in keywords):
+                text = f"{self.needs.name(BY_KEYWORDS[name])}{self._arguments(node)}"
+            else:
+                text = self.lower(name, node.args, keywords, None)
         except NoLowering as error:
             other = self.template("as_tensor({0|data}, {1|dtype|None})", node) if name == "torch.tensor" else None
             return other or self.refuse(node, "MSP602", name, error_reason(error, name))
@@ -425,6 +435,23 @@ class Expressions:
         if layer and not self.in_cell and not self._inside_layers and not name.endswith("Loss"):
             text = f"{text}.set_train()"
         return self._parameter(node, text)
+
+    def _of_device(self, keyword: ast.keyword) -> bool:
+        """``**factory_kwargs``: a dict of this function that holds a device and a type only."""
+        if keyword.arg is not None or not isinstance(keyword.value, ast.Name) or self.function is None:
+            return False
+        made = [
+            n.value
+            for n in ast.walk(self.function.node)
+            if isinstance(n, ast.Assign) and [dotted(t) for t in n.targets] == [keyword.value.id]
+        ]
+        keys = {
+            k.value if isinstance(k, ast.Constant) else None for d in made if isinstance(d, ast.Dict) for k in d.keys
+        }
+        found = bool(made) and all(isinstance(d, ast.Dict) for d in made) and keys <= {"device", "dtype"}
+        if found and "dtype" in keys:
+            self.note("MSP605", f"**{keyword.value.id}", "left out: float32", "", "warning", "torch.dtype")
+        return found
 
     def _packs(self) -> bool:
         """Whether the project packs sequences."""

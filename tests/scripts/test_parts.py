@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from migrating import parts
 
 NAMES = {"SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "clip_grad_norm_", "clip_grad_value_", "GradScaler", "save", "load"} | {
-    "DataLoader", "TensorDataset", "DistributedSampler", "Categorical", "NormalDistribution", "pad_sequence", "as_tensor", "FloatTensor", "ModuleDict", "Normalize", "Resize", "CenterCrop", "ToTensor", "assign", "random_split", "Generator", "WeightedRandomSampler", "pretrained_embedding", "load_state", "AveragedModel", "dense_of", "normal_draw", "strided", "OPTIMIZERS", "SCHEDULERS", "DATASETS", "index_by_numpy"
+    "DataLoader", "TensorDataset", "DistributedSampler", "Categorical", "NormalDistribution", "pad_sequence", "as_tensor", "FloatTensor", "ModuleDict", "Normalize", "Resize", "CenterCrop", "ToTensor", "assign", "random_split", "Generator", "WeightedRandomSampler", "pretrained_embedding", "load_state", "AveragedModel", "dense_of", "normal_draw", "strided", "OPTIMIZERS", "SCHEDULERS", "DATASETS", "index_by_numpy", "conv1d_of", "conv2d_of", "conv3d_of"
 }  # fmt: skip
 OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("SGD", {"lr": 0.1}),
@@ -303,3 +303,23 @@ def test_indices_are_numpys_integers(ours: Any) -> None:
         x[np.int32(0)] = 2
     assert x.asnumpy().tolist() == [[2, 2, 2], [0, 5, 0]]
     assert float(x[np.int64(1), np.int32(1)]) == 5
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_convolutions_of_torchs_arguments(ours: Any, axes: int) -> None:
+    import mindspore as ms
+
+    x = np.random.default_rng(0).standard_normal((2, 4, *(7,) * axes)).astype(np.float32)
+    for options in (
+        {"padding": 1, "stride": 2},
+        {"padding": tuple(range(axes)), "groups": 2, "bias": False},
+        {"padding": "same"},
+    ):
+        real = getattr(torch.nn, f"Conv{axes}d")(4, 6, 3, **options)
+        port = getattr(ours, f"conv{axes}d_of")(4, 6, 3, **options)
+        port.weight.set_data(ms.Tensor(real.weight.detach().numpy().reshape(port.weight.shape)))
+        if real.bias is not None:
+            port.bias.set_data(ms.Tensor(real.bias.detach().numpy()))
+        np.testing.assert_allclose(
+            port(ms.Tensor(x)).asnumpy(), real(torch.tensor(x)).detach().numpy(), rtol=1e-4, atol=1e-5
+        )

@@ -86,6 +86,14 @@ LINES = {
         "import numpy as np\ni = np.arange(3)\nx = torch.zeros(3)\nx[i[0]] = 2",
         "import index_by_numpy",
     ),
+    "arguments that are known at run time": (
+        "def block(a, b, **options):\n    return nn.Conv2d(a, b, bias=False, **options)",
+        "conv2d_of(a, b, bias=False, **options)",
+    ),
+    "a device by keywords": (
+        "def f(device=None):\n    factory = {'device': device}\n    return nn.Linear(2, 3, bias=False, **factory)",
+        "nn.Dense(2, 3, has_bias=False)",
+    ),
     "an index that may be numpy's": (
         "import numpy as np\nx = torch.zeros(3)\nfor i in np.arange(3):\n    y = x[i]",
         "import index_by_numpy",
