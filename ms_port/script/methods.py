@@ -59,6 +59,8 @@ def attribute(e: Expressions, node: ast.Attribute) -> str | None:
     kind = e.inference.of(node.value)
     if isinstance(kind, tuple) and kind[0] == "layer":
         return _layer_attribute(e, node, str(kind[1]))
+    if kind == ("tuple", "tensor", "tensor") and node.attr in ("values", "indices"):
+        return f"{e.atom(node.value)}[{int(node.attr == 'indices')}]"
     if is_tensor(kind):
         if node.attr == "data":
             receiver = e.atom(node.value)
@@ -98,6 +100,10 @@ def _layer_attribute(e: Expressions, node: ast.Attribute, api: str) -> str | Non
 def call(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | None:
     """A method call; None where it stays."""
     kind, name = e.inference.of(func.value), func.attr
+    if name == "flatten_parameters" and not node.args:  # MindSpore lays weights out by itself
+        e.dropped.add(node)
+        e.change(node, "MSP603", "", "torch.nn.RNNBase.flatten_parameters")
+        return "None"
     if name == "forward" and _is_super(func.value):
         return f"{e.render(func.value)}.construct{e._arguments(node)}"
     if name == "format" and isinstance(func.value, ast.Constant) and isinstance(func.value.value, str):

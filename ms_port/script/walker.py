@@ -362,6 +362,8 @@ class Walker:
             if node.attr == "data" and base == "parameter":
                 return "parameter"
             return table.get(node.attr, "tensor" if node.attr in ("data", "grad", "T", "mT", "real", "imag") else None)
+        if base == ("tuple", "tensor", "tensor") and node.attr in ("values", "indices"):
+            return "tensor"
         if base == "module":
             return {"module": "module", "weight": "parameter", "bias": "parameter", "training": "number"}.get(node.attr)
         if node.attr == "saved_tensors":

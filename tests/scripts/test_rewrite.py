@@ -94,6 +94,11 @@ LINES = {
         "def f(device=None):\n    factory = {'device': device}\n    return nn.Linear(2, 3, bias=False, **factory)",
         "nn.Dense(2, 3, has_bias=False)",
     ),
+    "parts of a result by name": (
+        "x = torch.zeros(3, 2)\na = x.max(1).indices.view(1, 3)\nb = torch.sort(x).values",
+        "a = ops.max(x, 1)[1].reshape(1, 3)\nb = sort(x)[0]",
+    ),
+    "weights of an RNN in one piece": ("if flag:\n    net.rnn.flatten_parameters()", "if flag:\n    pass"),
     "an index that may be numpy's": (
         "import numpy as np\nx = torch.zeros(3)\nfor i in np.arange(3):\n    y = x[i]",
         "import index_by_numpy",
