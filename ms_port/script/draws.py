@@ -19,9 +19,9 @@ class Draws:
         self.counts: Counter[str] = Counter()
 
     def from_script(self, depth: int = 2) -> bool:
-        """Whether the function that asks was called by a file of the script's folder."""
-        frame = sys._getframe(depth)
-        return frame.f_code.co_filename.startswith(self.root)
+        """Whether the function that asks was called by a file of the script's folder, as the person wrote it."""
+        name = sys._getframe(depth).f_code.co_filename
+        return name.startswith(self.root) and not name.endswith("ms_parts.py")
 
     def _generator(self, kind: str) -> np.random.Generator:
         self.counts[kind] += 1

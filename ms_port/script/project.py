@@ -270,6 +270,8 @@ FAMILIES = {
     "torch.nn.Module": "module",
     "torch.nn.modules.Module": "module",
     "torch.nn.modules.module.Module": "module",
+    "torch.nn.modules.loss._Loss": "module",
+    "torch.nn.modules.loss._WeightedLoss": "module",
     "torch.nn.Sequential": "sequential",
     "torch.nn.ModuleList": "list",
     "torch.nn.ModuleDict": "dict",

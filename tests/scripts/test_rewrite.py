@@ -99,6 +99,10 @@ LINES = {
         "a = ops.max(x, 1)[1].reshape(1, 3)\nb = sort(x)[0]",
     ),
     "weights of an RNN in one piece": ("if flag:\n    net.rnn.flatten_parameters()", "if flag:\n    pass"),
+    "a base of losses": (
+        "class L(nn.modules.loss._WeightedLoss):\n    def forward(self, x):\n        return x.mean()",
+        "class L(Loss):\n    def construct(self, x):",
+    ),
     "an index that may be numpy's": (
         "import numpy as np\nx = torch.zeros(3)\nfor i in np.arange(3):\n    y = x[i]",
         "import index_by_numpy",

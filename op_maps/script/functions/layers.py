@@ -1,4 +1,4 @@
-"""Layers made from torch's arguments, where a call passes some by ``**`` and they are known at run time only."""
+"""Layers made from torch's arguments, where a call passes some by ``**`` and they are known at run time only; a base of losses."""
 
 from mindspore import nn
 
@@ -27,6 +27,14 @@ def conv3d_of(
 
 def dense_layer_of(in_features, out_features, bias=True):
     return nn.Dense(in_features, out_features, has_bias=bias)
+
+
+class Loss(nn.Cell):
+    """What torch's losses have in common: a weight and a reduction."""
+
+    def __init__(self, weight=None, size_average=None, reduce=None, reduction="mean"):
+        super().__init__()
+        self.weight, self.reduction = weight, reduction
 
 
 def _padding(padding, kind, axes):
