@@ -102,6 +102,11 @@ class OpMap:
         """All names defined in op_maps/functions."""
         return frozenset(self._functions)
 
+    def bases(self, name: str) -> tuple[str, ...]:
+        """What a class of ``op_maps/functions`` derives from, as it is written there; nothing for other names."""
+        made = self.function_tree(name) if name in self._functions else None
+        return tuple(map(ast.unparse, made.bases)) if isinstance(made, ast.ClassDef) else ()
+
     def row(self, api: str) -> Row | None:
         """The row of an API. Raises OpMapError if it is a bad one."""
         if api not in self._rows:

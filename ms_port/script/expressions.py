@@ -290,7 +290,8 @@ class Expressions:
                 continue
             changed = True
             for target in row.targets:
-                texts.append(self.names_in(target))
+                if not set(self.op_map.bases(target)) & set(row.targets):  # its base answers for it
+                    texts.append(self.names_in(target))
         if not changed:
             return None
         texts = list(dict.fromkeys(texts))

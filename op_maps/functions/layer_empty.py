@@ -4,11 +4,11 @@ import numpy as np
 from mindspore import Parameter, Tensor, nn, ops
 
 
-class EmptyDense(nn.Cell):
+class EmptyDense(nn.Dense):
     """torch.nn.Linear where a size may be 0, which nn.Dense refuses: (..., in_channels) -> (..., out_channels)."""
 
     def __init__(self, in_channels: int, out_channels: int, has_bias: bool = True) -> None:
-        super().__init__()
+        super(nn.Dense, self).__init__()
         self.in_channels = in_channels
         self.out_channels = out_channels
         if in_channels and out_channels:

@@ -1,4 +1,4 @@
-"""Layers made from torch's arguments, where a call passes some by ``**`` and they are known at run time only; a base of losses."""
+"""Layers made from torch's arguments, where a call passes some by ``**`` and they are known at run time only; losses' base."""
 
 from mindspore import nn
 
