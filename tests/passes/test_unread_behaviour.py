@@ -18,7 +18,7 @@ from ms_port.ir.flags import Flag
 from ms_port.opmap import OpMap
 from ms_port.pipeline import Options, translate
 
-RULES = {"MSP303", "MSP402", "MSP307", "MSP308", "MSP309", "MSP310", "MSP506"}
+RULES = {"MSP107", "MSP303", "MSP402", "MSP307", "MSP308", "MSP309", "MSP310", "MSP506"}
 OPMAP = OpMap.load()
 
 
@@ -265,3 +265,22 @@ def test_frozen_parameters(tmp_path: Path) -> None:
         del sys.modules["freezing"]
     assert (flag.rule, flag.severity, flag.module) == ("MSP506", "warning", "f")
     assert flag.message.startswith("weight, bias of `f`")
+
+
+class Derived(Plain):
+    """Tensors that the constructor computes from a parameter: one is read, one is not, one has no gradient in torch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.turned = self.fc.weight.t()
+        self.unread = self.fc.weight * 2
+        self.fixed = self.fc.weight.detach() * 2
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) @ self.turned @ self.fixed
+
+
+def test_tensors_computed_from_parameters():
+    found = flags(Derived)
+    assert [flag.rule for flag in found] == ["MSP107"]
+    assert "`turned`" in found[0].message

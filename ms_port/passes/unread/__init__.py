@@ -1,7 +1,8 @@
 """Flags what changes how a module behaves and stands on no line that the port is made of.
 
-Hooks, methods replaced on one instance, modes that do not follow ``train()``, decorators that alter a result, and the
-backward of an ``autograd.Function``: torch runs them, the port has no place for them. They are seen on the live model.
+Hooks, methods replaced on one instance, modes that do not follow ``train()``, decorators that alter a result, the
+backward of an ``autograd.Function``, tensors computed from parameters and kept: torch runs them, the port has no place
+for them. They are seen on the live model.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from ms_port.capture.recording import Recording
 from ms_port.ir.flags import Flag
 from ms_port.ir.program import Program
 from ms_port.passes.unread.decorators import decorators
+from ms_port.passes.unread.derived_tensors import derived_tensors
 from ms_port.passes.unread.frozen_parameters import thawed
 from ms_port.passes.unread.hooks import hooks
 from ms_port.passes.unread.modes import modes
@@ -31,6 +33,7 @@ def flag_unread_behaviour(program: Program, recording: Recording) -> Program:
         decorators(program, recording),
         own_backwards(program, recording),
         thawed(program, model),
+        derived_tensors(program, model),
     ):
         found.update(dict.fromkeys(part))
     return replace(program, flags=(*program.flags, *found))
