@@ -24,8 +24,9 @@ from ms_port.verify.session import OTHERS, Mode, Session
 
 SHAKES = 6
 """Runs of torch with other rounding on a batch where something differs."""
-SHAKEN_BY = 2.0**-23
-"""Relative size of that rounding: a float32 run is an exact one whose weights are off in the last place."""
+SHAKEN_BY = (2.0**-23, 2.0**-22, 2.0**-21)
+"""Relative sizes of that rounding, in turns: a float32 run is an exact one whose weights are off by some units in the
+last place. A sum of n products is off by about the root of n of them, and each library adds in another order."""
 
 
 def jumps(
@@ -59,12 +60,12 @@ def jumps(
 
 def _shaken(batch: Batch, mode: Mode, seed: int) -> Gradients:
     """Torch's float32 gradients with weights that differ by rounding."""
-    generator = torch.Generator().manual_seed(seed)
+    generator, size = torch.Generator().manual_seed(seed), SHAKEN_BY[seed % len(SHAKEN_BY)]
 
     def rounded(tensor: Tensor) -> Tensor:
         if not tensor.is_floating_point():
             return tensor
-        return tensor * (1 + SHAKEN_BY * torch.randn(tensor.shape, generator=generator)).to(tensor.dtype)
+        return tensor * (1 + size * torch.randn(tensor.shape, generator=generator)).to(tensor.dtype)
 
     session = replace(batch.session, state={name: rounded(tensor) for name, tensor in batch.session.state.items()})
     return torch_gradients(session, mode.train, False, Projection(batch.cotangents))
