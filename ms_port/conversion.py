@@ -258,6 +258,8 @@ def _emit(
         for r in content["inputs"]
     ]
     files = [path.relative_to(root).as_posix() for path in emitted.files]
+    if "train" not in program.outputs:
+        return emitted, files, ["no training files: the model did not run in training mode"]
     try:
         plan = plan_training(program.outputs["train"], inputs)
         evaluation = plan_training(program.outputs.get("eval", program.outputs["train"]), inputs)

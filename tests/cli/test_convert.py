@@ -181,3 +181,10 @@ def test_a_wrong_weight_is_exit_code_3(port: Path, tmp_path: Path) -> None:
     spec = json.loads((out / "port.json").read_text())
     (out / "port.json").write_text(json.dumps({**spec, "target": NET}))
     assert run(["verify", str(out)]) == 3
+
+
+def test_a_model_for_inference_has_no_training_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, nets = tmp_path / "out", Path(__file__).parent / "nets.py"
+    assert run(["convert", f"{nets}:Inference", "--input", "x:float32[2,4]", "-o", str(out), "--no-verify"]) == 0
+    assert "no training files: the model did not run in training mode" in capsys.readouterr().out
+    assert (out / "inference" / "model.py").exists() and not (out / "train.py").exists()
