@@ -11,6 +11,7 @@ class EmptyDense(nn.Dense):
         super(nn.Dense, self).__init__()
         self.in_channels = in_channels
         self.out_channels = out_channels
+        self.has_bias, self.activation_flag = has_bias, False
         if in_channels and out_channels:
             dense = nn.Dense(in_channels, out_channels, has_bias=has_bias)
             self.weight, self.bias = dense.weight, dense.bias
