@@ -166,3 +166,23 @@ def holds_tensor(value: Value) -> bool:
         case ObjectValue(kind="output", fields=fields):
             return any(holds_tensor(item) for _, item in fields)
     return False
+
+
+def items_of(value: Value | None) -> tuple[Value, ...]:
+    """The items of a tuple or list that was seen, as the values of ``*args``."""
+    match value:
+        case Literal(value=tuple(items)):
+            return tuple(map(Literal, items))
+        case SequenceValue(items=items):
+            return items
+    return ()
+
+
+def entries_of(value: Value | None) -> dict[str, Value]:
+    """The entries of a dict that was seen, as the values of ``**kwargs``."""
+    match value:
+        case Literal(value=dict(entries)):
+            return {str(key): Literal(item) for key, item in entries.items()}
+        case DictValue(items=pairs):
+            return {str(key): item for key, item in pairs}
+    return {}

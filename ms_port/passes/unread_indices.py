@@ -10,6 +10,8 @@ from ms_port.ir.program import FunctionDef, Program
 from ms_port.ir.tree import copy
 from ms_port.passes.rewrite import map_functions
 
+_Loop = ast.For | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+
 
 def drop_unread_indices(program: Program) -> Program:
     """The program whose loops count only where the count is read."""
@@ -22,9 +24,9 @@ def _without_unread(function: FunctionDef) -> FunctionDef:
         return function
     body = [copy(statement) for statement in function.body]
     nodes = [n for statement in body for n in ast.walk(statement)]
-    loops = [n for n in nodes if isinstance(n, ast.For | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp)]
+    loops = [n for n in nodes if isinstance(n, _Loop)]
     for loop in loops:
-        for part in [loop] if isinstance(loop, ast.For) else loop.generators:
+        for part in _parts(loop):
             index = _index(part)
             if index is not None and not _is_read(index, loop, loops, nodes):
                 assert isinstance(part.target, ast.Tuple) and isinstance(part.iter, ast.Call)
@@ -32,7 +34,7 @@ def _without_unread(function: FunctionDef) -> FunctionDef:
     return replace(function, body=tuple(body))
 
 
-def _is_read(name: str, loop: ast.AST, loops: Sequence[ast.AST], nodes: Sequence[ast.AST]) -> bool:
+def _is_read(name: str, loop: _Loop, loops: Sequence[_Loop], nodes: Sequence[ast.AST]) -> bool:
     """Whether something reads the count of this loop: what stands in another one that binds the name reads that."""
     inside = {id(n) for n in ast.walk(loop)}
     others = {
@@ -45,23 +47,19 @@ def _is_read(name: str, loop: ast.AST, loops: Sequence[ast.AST], nodes: Sequence
     return any(id(n) not in others for n in reads)
 
 
-def _bound(loop: ast.AST) -> set[str]:
-    parts = [loop] if isinstance(loop, ast.For) else getattr(loop, "generators", [])
-    return {n.id for part in parts for n in ast.walk(part.target) if isinstance(n, ast.Name)}
+def _parts(loop: _Loop) -> Sequence[ast.For | ast.comprehension]:
+    return [loop] if isinstance(loop, ast.For) else loop.generators
+
+
+def _bound(loop: _Loop) -> set[str]:
+    return {n.id for part in _parts(loop) for n in ast.walk(part.target) if isinstance(n, ast.Name)}
 
 
 def _index(node: ast.AST) -> str | None:
     """The name that counts the rounds of a loop or a comprehension."""
-    match node:
-        case (
-            ast.For(
-                target=ast.Tuple(elts=[ast.Name(id=name), _]),
-                iter=ast.Call(func=ast.Name(id="enumerate"), args=[value, *_]),
-            )
-            | ast.comprehension(
-                target=ast.Tuple(elts=[ast.Name(id=name), _]),
-                iter=ast.Call(func=ast.Name(id="enumerate"), args=[value, *_]),
-            )
-        ) if not isinstance(value, ast.Starred):
-            return name
+    if not isinstance(node, ast.For | ast.comprehension):
+        return None
+    match node.target, node.iter:
+        case ast.Tuple(elts=[ast.Name(id=name), _]), ast.Call(func=ast.Name(id="enumerate"), args=[value, *_]):
+            return None if isinstance(value, ast.Starred) else name
     return None

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from ms_port.ir.program import CellDef, Facts, FunctionDef, ModuleInstance, Program
 from ms_port.ir.tree import copy, names_read, names_stored, nid
-from ms_port.ir.values import DictValue, Literal, SequenceValue, Value
+from ms_port.ir.values import Value, entries_of, items_of
 from ms_port.passes.rewrite import all_functions
 
 _Item = TypeVar("_Item")
@@ -145,26 +145,8 @@ def _with_arguments(module: ModuleInstance, wrapper: FunctionDef, original: Func
     """The arguments that an instance was made with, by the original's names."""
     seen, args = dict(module.arguments), wrapper.node.args
     values: Sequence[Value] = [seen.pop(a.arg) for a in args.args[1:] if a.arg in seen]
-    places = [*values, *(_items(seen.pop(args.vararg.arg, None)) if args.vararg is not None else ())]
-    keywords = _pairs(seen.pop(args.kwarg.arg, None)) if args.kwarg is not None else {}
+    places = [*values, *(items_of(seen.pop(args.vararg.arg, None)) if args.vararg is not None else ())]
+    keywords = entries_of(seen.pop(args.kwarg.arg, None)) if args.kwarg is not None else {}
     names = [a.arg for a in original.node.args.args[1:]]
     made = {**dict(zip(names, places, strict=False)), **keywords, **seen}
     return replace(module, arguments=tuple(made.items()))
-
-
-def _items(value: Value | None) -> tuple[Value, ...]:
-    match value:
-        case Literal(value=tuple(items)):
-            return tuple(map(Literal, items))
-        case SequenceValue(items=items):
-            return items
-    return ()
-
-
-def _pairs(value: Value | None) -> dict[str, Value]:
-    match value:
-        case Literal(value=dict(entries)):
-            return {str(key): Literal(item) for key, item in entries.items()}
-        case DictValue(items=pairs):
-            return {str(key): item for key, item in pairs}
-    return {}

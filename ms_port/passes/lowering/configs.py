@@ -19,6 +19,8 @@ from ms_port.ir.values import (
     SequenceValue,
     TensorValue,
     Value,
+    entries_of,
+    items_of,
 )
 from ms_port.opmap import Argument, Call, NoLowering
 from ms_port.passes.lowering.absent import absent_name
@@ -205,27 +207,13 @@ def _starred_arguments(work: Work, module: ModuleInstance, init: FunctionDef) ->
     source, seen = init.node.args, dict(module.arguments)
     made = work.lowered[init.key].node.args if init.key in work.lowered else source
     positional = [a.arg for a in made.args[len(source.posonlyargs) + len(source.args) :]]
-    places = _items(seen.get(source.vararg.arg)) if source.vararg is not None else ()
+    places = items_of(seen.get(source.vararg.arg)) if source.vararg is not None else ()
     if len(places) > len(positional):
         raise Untranslatable(init.node, f"arguments of {init.owner} that only `*{source.vararg.arg}` takes")  # type: ignore[union-attr]
     given: dict[str, Value] = dict(zip(positional, places, strict=False))
     keywords = seen.get(source.kwarg.arg) if source.kwarg is not None else None
     known = {a.arg for a in [*made.args, *made.kwonlyargs]}
-    match keywords:
-        case Literal(value=dict(entries)):
-            given |= {key: Literal(value) for key, value in entries.items() if key in known}
-        case DictValue(items=pairs):
-            given |= {str(key): value for key, value in pairs if key in known}
-    return given
-
-
-def _items(value: Value | None) -> tuple[Value, ...]:
-    match value:
-        case Literal(value=tuple(items)):
-            return tuple(map(Literal, items))
-        case SequenceValue(items=items):
-            return items
-    return ()
+    return given | {key: value for key, value in entries_of(keywords).items() if key in known}
 
 
 def _literal_of(node: ast.expr) -> Value | None:
