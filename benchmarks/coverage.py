@@ -1,4 +1,4 @@
-"""``python -m benchmarks.coverage {torchvision,timm,transformers}``: how much of a zoo converts and is equal.
+"""``python -m benchmarks.coverage {torchvision,timm,transformers,extra}``: how much of a zoo converts and is equal.
 
 Every case is converted, compiled in GRAPH_MODE and compared with torch, forward and gradient; with ``--level none`` it
 is only converted, which is quick and shows most causes of failure. Results go to ``build/coverage/ZOO.jsonl``; what
@@ -25,6 +25,7 @@ ZOOS = {
     "torchvision": "benchmarks.coverage_vision",
     "timm": "benchmarks.coverage_vision",
     "transformers": "benchmarks.coverage_transformers",
+    "extra": "benchmarks.coverage_extra",
 }
 """Zoo -> the module whose ``cases(zoo)`` lists its models."""
 

@@ -16,6 +16,7 @@ from ms_port.passes.decided import settle
 from ms_port.passes.finish import finish
 from ms_port.passes.first_calls import flag_first_calls
 from ms_port.passes.functionalize import functionalize
+from ms_port.passes.handed_back import hand_back
 from ms_port.passes.ignored_inputs import note_ignored_inputs
 from ms_port.passes.ledger import check_ledger
 from ms_port.passes.local_state import local_state
@@ -83,6 +84,7 @@ _PASSES: tuple[tuple[str, Callable[[Program, _Given], Program]], ...] = (
     ("own backward", lambda program, given: own_backwards(program)),
     ("local state", lambda program, given: local_state(program)),
     ("overlaps", lambda program, given: flag_overlaps(program)),
+    ("hand back", lambda program, given: hand_back(program)),
     ("functionalize", lambda program, given: functionalize(program)),
     ("lower", lambda program, given: lower_program(program, given.opmap, given.freeze)),
     ("ledger", lambda program, given: check_ledger(program)),

@@ -26,7 +26,7 @@ def functions_in(
     for namespace in namespaces:
         for item in list(namespace.values()):
             for holder in _holders(item, seen):
-                function = holder.__wrapped__ if type(holder) is _LRU else holder
+                function = holder.__wrapped__ if type(holder) is LRU else holder
                 if id(getattr(function, "__code__", None)) not in codes:
                     continue
                 if function is holder:
@@ -50,7 +50,8 @@ def functions_anywhere(codes: Mapping[int, types.CodeType]) -> Found:
     return found
 
 
-_LRU = type(functools.lru_cache(lambda: None))
+LRU = type(functools.lru_cache(lambda: None))
+"""The type of what ``functools.lru_cache`` makes of a function."""
 _FIELDS: dict[type, tuple[str, ...]] = {
     staticmethod: ("__func__",),
     classmethod: ("__func__",),
@@ -72,7 +73,7 @@ def _holders(item: Any, seen: set[int]) -> Iterator[Any]:
         yield item
         inner = [cell.cell_contents for cell in item.__closure__ or () if _filled(cell)]
         inner.append(item.__dict__.get("__wrapped__"))
-    elif kind is _LRU:
+    elif kind is LRU:
         seen.add(id(item))
         yield item
         inner = [item.__dict__.get("__wrapped__")]

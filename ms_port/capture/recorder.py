@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from torch import nn
 
+from ms_port.capture.functions import LRU
 from ms_port.capture.recording import Activation, CallRecord, FunctionRecord, Mode
 from ms_port.capture.rewrite import HOOKS
 
@@ -208,6 +209,8 @@ class _Reporter:
         if not stack or (activation := stack[-1]).function is not self.record:
             return callee(*args, **kwargs)
         recorder = self.recorder
+        if type(callee) is LRU and recorder.mode != "init":
+            callee = callee.__wrapped__  # a hit would hide what the port has to compute
         record = CallRecord(
             nid,
             callee,

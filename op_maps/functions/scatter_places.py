@@ -29,6 +29,16 @@ def as_strided(x: Tensor, size: tuple[int, ...], stride: tuple[int, ...], storag
     return ops.gather(x.reshape(-1), strided_places(size, stride, storage_offset), 0)
 
 
+def contiguous_strides(x: Tensor, dim: int | None = None) -> tuple[int, ...] | int:
+    """Tensor.stride of a contiguous tensor: how many elements lie between neighbours, by axis."""
+    strides = ()
+    step = 1
+    for size in x.shape[::-1]:
+        strides = (step, *strides)
+        step = step * size
+    return strides if dim is None else strides[dim]
+
+
 def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """torch.masked_scatter: the true places of mask take the elements of source in order."""
     total = x + mask.astype(x.dtype) * 0

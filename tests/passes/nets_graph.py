@@ -83,6 +83,29 @@ class GradModes(_Base):
         return self.teacher(x) + self.frozen(self.a, x) + self.b(x) + w + y
 
 
+class SeveralDetached(_Base):
+    """Several tensors bound at once under ``no_grad``, and a function decorated as a whole that returns a dict."""
+
+    @torch.no_grad()
+    def best(self, x: Tensor) -> Dict[str, Tensor]:
+        p, q = self.a(x).split([2, 2], dim=-1)
+        q = q + self.b(x)[:, :2]
+        return {"all": p * q, "top": p.topk(1, dim=-1).values}
+
+    @torch.no_grad()
+    def pair(self, x: Tensor) -> Tuple[Tensor, ...]:
+        return self.a(x).split(2, -1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            p, q = self.a(x).chunk(2, -1)
+            values, order = q.topk(2, dim=-1)
+        found = self.best(x)
+        u, v = self.pair(x)
+        y = self.b(x)[:, :2] * (p + found["all"] + u * v + order.float())
+        return y * values.sum(-1, keepdim=True) + found["top"].sum() * y
+
+
 class PythonMethods(_Base):
     """``split`` and ``norm`` of a Tensor are Python there; shifts are no operator of MindSpore's Tensor."""
 
@@ -105,5 +128,6 @@ CASES: Dict[str, Tuple[Callable[[], nn.Module], Tuple[Tensor, ...]]] = {
     "reorders": (Reorders, (x4,)),
     "loop names": (LoopNames, (x4,)),
     "grad modes": (GradModes, (x4,)),
+    "several detached": (SeveralDetached, (x4,)),
     "python methods": (PythonMethods, (x4,)),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Optional
 
@@ -194,7 +195,91 @@ class Keywords(nn.Module):
         return shift(self.scaled(x, unused=True), **given) + self.scaled(x)
 
 
+def cached(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    inner = functools.lru_cache(maxsize=32)(function)
+
+    @functools.wraps(function)
+    def wrapper(*args: object, **kwargs: object) -> Tensor:
+        return inner(*args, **kwargs)
+
+    return wrapper
+
+
+@functools.lru_cache(maxsize=None)
+def steps(n: int) -> Tensor:
+    return torch.arange(n, dtype=torch.float32)
+
+
+class Cached(nn.Module):
+    """Functions under ``lru_cache``, one of them inside a decorator."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(6, 6)
+
+    @cached
+    def table(self, n: int, d: int) -> Tensor:
+        return torch.arange(n * d, dtype=torch.float32).reshape(n, d) / 10
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.linear(x) + self.table(x.shape[0], x.shape[1])
+        return x * steps(x.shape[1]) + self.table(x.shape[0], x.shape[1])
+
+
+class Log:
+    """An object of Python that a library hands round."""
+
+    def __init__(self) -> None:
+        self.calls: list[object] = []
+
+    def note(self, x: object) -> None:
+        self.calls.append(x)
+
+
+class Handing(nn.Module):
+    """A tuple holds an object that nothing in the graph reads; a dict of settings has keys in some runs only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        rows = [{"in_features": 6, "out_features": 6}, {"in_features": 6, "out_features": 4, "bias": False}]
+        self.layers = nn.ModuleList([nn.Linear(**row) for row in rows])
+
+    def part(self, x: Tensor, log: Log) -> tuple[Tensor, Tensor, Log]:
+        outputs = (self.layers[0](x), x)
+        outputs += (log,)
+        return outputs
+
+    def forward(self, x: Tensor) -> Tensor:
+        log = Log()
+        h, x, log = self.part(x, log)
+        return self.layers[1](h * x)
+
+
+@dataclass
+class Result:
+    hidden: Tensor
+    extra: Tensor | None = None
+
+
+class ByMode(nn.Module):
+    """Another field of the output holds a tensor in training."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(6, 6)
+
+    def forward(self, x: Tensor) -> Result:
+        h = self.linear(x)
+        extra = None
+        if self.training:
+            extra = h * 2
+        return Result(hidden=h.tanh(), extra=extra)
+
+
 CASES = {
+    "cached": (Cached, (image(5, 6),)),
+    "object_in_tuple": (Handing, (image(5, 6),)),
+    "output_by_mode": (ByMode, (image(5, 6),)),
     "store": (WithStore, (image(2, 5, 6),)),
     "copied_settings": (functools.partial(CopiedSettings, Settings()), (image(5, 6),)),
     "walrus": (Bound, (image(2, 5, 6),)),

@@ -281,7 +281,40 @@ class MaskQuotients(Lin):
         return h
 
 
+def halve_(scores: Tensor, n: int) -> None:
+    """Writes its argument and returns nothing."""
+    if n == 0:
+        return
+    scores[:, :n] = scores[:, :n] * 0.5
+
+
+class Writers(Lin):
+    """Functions that write an argument and return nothing, one of them by way of another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places = nn.Parameter(torch.ones(4, 6))
+
+    def add_places(self, x: Tensor, scale: float) -> None:
+        for i, row in enumerate(self.places):
+            x[i].add_(row * scale)
+        self.shift(x)
+
+    def shift(self, x: Tensor) -> None:
+        x.mul_(2)
+        x += 1
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.lin(x)
+        view = h[:2]
+        self.add_places(h, 0.5)
+        for n in (0, 2):
+            halve_(h, n)
+        return h.sum(0) * view
+
+
 CASES = {
+    "writers": (Writers, (image(4, 6),)),
     "stepped": (Stepped, (image(2, 4, 6),)),
     "constants": (Constants, (image(2, 4, 6),)),
     "branches": (Branches, (image(3, 6),)),

@@ -41,11 +41,12 @@ class Writes:
         return None
 
     def _hands_back(self, fact: CallFact, index: int) -> bool:
-        """Whether this evaluation wrote its argument and returned it."""
+        """Whether this evaluation returned its argument, and wrote it if it wrote anything."""
         given = fact.args[index] if index < len(fact.args) else None
         if not (isinstance(given, TensorValue) and isinstance(fact.result, TensorValue)):
             return False
-        return given.key == fact.result.key and given.storage in self.storages(fact)
+        written = self.storages(fact)
+        return given.key == fact.result.key and (given.storage in written or not written)
 
     def receiver(self, call: ast.Call) -> ast.expr:
         """What ``x.add_(1).mul_(2)`` writes into: ``x``."""

@@ -157,6 +157,9 @@ def _unpacked(
     if isinstance(container, ast.Name) and container.id == scope.varkw:
         scope.expanded.setdefault(key, literal(default.value if default is not None else None))
         return ast.Name(key, ast.Load())
+    if default is not None and scope.host and isinstance(container, ast.Name) and container.id not in scope.displays:
+        found = ast.Attribute(lower(scope, container), "get", ast.Load())
+        return ast.Call(found, [literal(key), literal(default.value)], [])
     if default is not None:
         raise Untranslatable(container, f"`{key}` is given in some runs only")
     if isinstance(container, ast.Name) and (entry := scope.displays.get(container.id, {}).get(key)) is not None:

@@ -54,7 +54,7 @@ def assign(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
         return [rebuilt]
     if not scope.host and (entries := keyword_display(scope, statement)) is not None:
         return entries
-    value = detached(scope, statement.value, _stored_value(scope, statement))
+    value = detached(scope, statement.value, _stored_value(scope, statement), statement.targets)
     if (entered := _child_of_sequential(scope, statement, value)) is not None:
         return [entered]
     for target in statement.targets:

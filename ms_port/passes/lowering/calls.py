@@ -69,7 +69,10 @@ def lower_call(scope: Scope, node: ast.Call) -> ast.expr:
             and same([f.result for f in facts])
             and not isinstance(facts[0].result, ObjectValue | ModuleValue)
         ):
-            return of_value(scope, node, facts[0].result)
+            try:
+                return of_value(scope, node, facts[0].result)
+            except Untranslatable:
+                raise error from None
         raise
 
 

@@ -15,7 +15,7 @@ from ms_port.ir.values import DType, ModuleValue, ObjectValue, TensorValue, Valu
 from ms_port.passes.decided import choices
 from ms_port.passes.lowering.attributes import lower_attribute, output_fields
 from ms_port.passes.lowering.base_layers import starts_layer
-from ms_port.passes.lowering.names import lower_name, of_value, registry
+from ms_port.passes.lowering.names import is_foreign, lower_name, of_value, registry
 from ms_port.passes.lowering.scope import Scope, Untranslatable, same, truth
 from ms_port.passes.lowering.stepped import stepped_axes, without_steps
 
@@ -356,6 +356,20 @@ def _set(scope: Scope, node: ast.expr) -> ast.expr:
     return ast.Tuple(list(node.elts), ast.Load())
 
 
+def _tuple(scope: Scope, node: ast.expr) -> ast.expr:
+    """A tuple; in the graph with None for objects of Python (caches), which nothing in the port reads."""
+    assert isinstance(node, ast.Tuple)
+    if scope.host or not isinstance(node.ctx, ast.Load):
+        return lower_children(scope, node)
+    parts = [ast.Constant(None) if _is_object(scope, part) else part for part in node.elts]
+    return lower_children(scope, ast.copy_location(ast.Tuple(parts, ast.Load()), node))
+
+
+def _is_object(scope: Scope, node: ast.expr) -> bool:
+    seen = scope.values(node) if isinstance(node, ast.Name) and node.id in scope.locals else ()
+    return bool(seen) and all(isinstance(v, ObjectValue) and is_foreign(scope, v) for v in seen)
+
+
 def dtype_of(scope: Scope, node: ast.expr) -> DType | None:
     """The element type that an expression evaluated to."""
     values = scope.values(node)
@@ -377,4 +391,5 @@ _HANDLERS: dict[type[ast.expr], Callable[[Scope, ast.expr], ast.expr]] = {
     ast.ListComp: _listed,
     ast.Set: _set,
     ast.BinOp: _binary,
+    ast.Tuple: _tuple,
 }

@@ -20,7 +20,7 @@ _DECORATORS = {"property": "property", "static": "staticmethod", "class": "class
 def lower_function(work: Work, function: FunctionDef, *, root: bool = False) -> FunctionDef:
     """The function in the output's terms. Raises Untranslatable where a statement that matters can't be kept."""
     scope = Scope(work, function, root=root)
-    scope.detaching = any(
+    scope.detaching = scope.detached_whole = any(
         word in ast.unparse(d)
         for d in function.node.decorator_list
         for word in ("no_grad", "inference_mode", "set_grad_enabled(False)")

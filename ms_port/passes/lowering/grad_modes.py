@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
-from ms_port.ir.values import Literal, TensorValue, holds_tensor
-from ms_port.passes.lowering.scope import Scope, Untranslatable
+from ms_port.ir.values import Literal, holds_tensor
+from ms_port.passes.lowering.scope import Scope
 
 
 def context(scope: Scope, node: ast.expr) -> str:
@@ -49,17 +50,27 @@ def sets_grad_mode(scope: Scope, node: ast.expr) -> bool:
     return True
 
 
-def detached(scope: Scope, source: ast.expr, value: ast.expr) -> ast.expr:
-    """Under ``no_grad`` the value's gradient is cut."""
+def detached(scope: Scope, source: ast.expr, value: ast.expr, targets: Sequence[ast.expr] | None = None) -> ast.expr:
+    """Under ``no_grad`` the value's gradient is cut: what is returned (``targets`` None), or bound to ``targets``.
+
+    A function that is decorated as a whole cuts what leaves it: its local names need nothing.
+    """
     seen = scope.values(source)
     if not scope.detaching or scope.host or not any(holds_tensor(v) for v in seen):
         return value
+    if scope.detached_whole and targets is not None and all(map(_is_local, targets)):
+        return value
     if isinstance(value, ast.Tuple):
-        items: list[ast.expr] = [ast.Call(_stop_gradient(), [item], []) for item in value.elts]
+        parts = source.elts if isinstance(source, ast.Tuple) and len(source.elts) == len(value.elts) else ()
+        plain = {i for i, part in enumerate(parts) if not any(holds_tensor(v) for v in scope.values(part))}
+        items = [v if i in plain else ast.Call(_stop_gradient(), [v], []) for i, v in enumerate(value.elts)]
         return ast.Tuple(items, ast.Load())
-    if not all(isinstance(v, TensorValue) for v in seen):
-        raise Untranslatable(source, "several tensors bound at once under no_grad")
     return ast.Call(_stop_gradient(), [value], [])
+
+
+def _is_local(target: ast.expr) -> bool:
+    names = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
+    return all(isinstance(name, ast.Name) for name in names)
 
 
 def _stop_gradient() -> ast.expr:

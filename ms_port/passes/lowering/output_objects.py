@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ms_port.ir.program import CallFact
-from ms_port.ir.tree import literal
+from ms_port.ir.tree import expression, literal
 from ms_port.ir.values import DictValue, ObjectValue, holds_tensor
 from ms_port.passes.lowering.attributes import output_fields
 from ms_port.passes.lowering.expressions import lower
@@ -21,10 +21,27 @@ def output_tuple(scope: Scope, node: ast.Call, facts: Sequence[CallFact], result
     unpacked = {name: part for k in node.keywords if k.arg is None for name, part in _entries(scope, k.value).items()}
     if any(name not in given and name not in unpacked for name in kept):
         raise Untranslatable(node, f"{result.cls} is not given its fields by name")
+    parts = {name: lower(scope, given[name]) if name in given else unpacked[name] for name in kept}
     if any(output_fields(f.result) != kept for f in facts if isinstance(f.result, ObjectValue)):
+        return _by_mode(scope, node, facts, result, given)
+    return ast.Tuple([*parts.values()], ast.Load())
+
+
+def _by_mode(
+    scope: Scope, node: ast.Call, facts: Sequence[CallFact], result: ObjectValue, given: Mapping[str, ast.expr]
+) -> ast.expr:
+    """What the model returns in training and in evaluation, where other fields hold tensors."""
+    kept: dict[str, set[tuple[str, ...]]] = {"train": set(), "eval": set()}
+    for fact in facts:
+        if isinstance(fact.result, ObjectValue):
+            kept[fact.mode].add(tuple(output_fields(fact.result)))
+    if not scope.root or any(len(found) != 1 for found in kept.values()):
         raise Untranslatable(node, f"{result.cls} does not always hold the same fields")
-    parts = [lower(scope, given[name]) if name in given else unpacked[name] for name in kept]
-    return ast.Tuple(parts, ast.Load())
+    names = {mode: found.pop() for mode, found in kept.items()}
+    if not given.keys() >= {name for found in names.values() for name in found}:
+        raise Untranslatable(node, f"{result.cls} is not given its fields by name")
+    made = {mode: ast.Tuple([lower(scope, given[name]) for name in found], ast.Load()) for mode, found in names.items()}
+    return ast.IfExp(expression("self.training"), made["train"], made["eval"])
 
 
 def replaced_fields(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr | None:

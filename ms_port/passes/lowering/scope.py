@@ -214,6 +214,8 @@ class Scope:
         """In an arm that never ran: nothing may be dropped or replaced, the arm goes as a whole."""
         self.detaching = False
         """Inside ``torch.no_grad()``."""
+        self.detached_whole = False
+        """The function is decorated with it."""
 
     def use(self, lowering: Lowering) -> ast.expr:
         """The expression of a lowering; what it needs from op_maps/functions is noted, and its names are marked."""

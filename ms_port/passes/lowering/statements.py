@@ -230,6 +230,8 @@ def _for(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
         scope.poisoned.pop(name, None)
     iterated = lower(scope, statement.iter)
     new_target = lower(scope, target)
+    if scope.host and not any(map(scope.ran, statement.body)):
+        return _never_entered(scope, statement, iterated, new_target)
     if (pairs := getattr(iterated, "pairs", None)) is not None:
         # `for m in self.modules()` -> `for _, m in self.cells_and_names()`
         iterated = pairs
@@ -238,6 +240,20 @@ def _for(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
     if not body:
         return []
     return [ast.For(new_target, iterated, body, lower_block(scope, statement.orelse))]
+
+
+def _never_entered(scope: Scope, statement: ast.For, iterated: ast.expr, target: ast.expr) -> list[ast.stmt]:
+    """A constructor's loop over nothing: kept where its body can be told by name."""
+    poisoned = dict(scope.poisoned)
+    try:
+        with scope.strictly():
+            body = lower_block(scope, statement.body)
+            return [ast.For(target, iterated, body, lower_block(scope, statement.orelse))] if body else []
+    except Untranslatable as error:
+        scope.poisoned = poisoned
+        scope.drop(statement.iter, f"always empty; {error.reason}")
+        scope.work.decided.update(choices(scope.function, statement.iter, statement.body))
+        return []
 
 
 def _while(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
