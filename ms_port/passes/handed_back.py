@@ -51,10 +51,10 @@ def _uses(program: Program) -> dict[str, list[_Use]]:
         nodes = [n for s in function.body for n in ast.walk(s)]
         alone = {id(n.value) for n in nodes if isinstance(n, ast.Expr)}
         for node in nodes:
-            for fact in function.facts.calls.get(nid(node), ()) if isinstance(node, ast.Call) else ():
-                if fact.entered is not None:
+            if isinstance(node, ast.Call):
+                for fact in function.facts.calls.get(nid(node), ()):
                     use = _Use(fact, node, id(node) in alone and not function.during_init)
-                    found[fact.entered].append(use)
+                    found[fact.entered or ""].append(use)
     return found
 
 
@@ -90,10 +90,10 @@ def _rebinds(function: FunctionDef, name: str) -> bool:
     for node in nodes:
         if isinstance(node, ast.Yield | ast.YieldFrom) or (isinstance(node, ast.Return) and not _returns_none(node)):
             return True
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in in_place:
-            if node.id == name:
-                return True
-    return False
+    return any(
+        isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n.id == name and id(n) not in in_place
+        for n in nodes
+    )
 
 
 def _returns_none(node: ast.Return) -> bool:
