@@ -1,42 +1,67 @@
-"""``Base.__init__(self, x)`` in a constructor is ``super().__init__(x)``: the base of a cell is set up once."""
+"""``Base.__init__(self, x)`` in a constructor is ``super().__init__(x)``: the base of a cell is set up once.
+
+So is ``nn.LayerNorm.forward(self, x)`` of a class whose base is that torch layer.
+"""
 
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ms_port.ir.program import FunctionDef, Program
 from ms_port.ir.tree import copy, expression, nid
+from ms_port.ir.values import FunctionValue
 from ms_port.passes.rewrite import map_functions
 
 
 def call_bases_by_super(program: Program) -> Program:
-    """Rewrite the calls in classes that have one base, which is a class of the person's."""
+    """Rewrite the calls in classes that have one base, which is a class of the person's or a torch layer."""
     return map_functions(program, lambda function: _by_super(program, function))
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """What a call of a base's method is told by."""
+
+    keys: frozenset[str] = frozenset()
+    """Keys of a person's own constructors."""
+    layer: str = ""
+    """Name of a torch layer."""
+
+    def method(self, function: FunctionDef, node: ast.AST) -> str | None:
+        """``__init__`` or ``forward``, where the node is a call that names the base and enters its method."""
+        match node:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name() | ast.Attribute(), attr="__init__" | "forward" as name),
+                args=[ast.Name(id="self"), *_],
+            ):
+                facts = function.facts.calls.get(nid(node), ())
+                ending = f".{self.layer}.{name}"
+                if self.keys and facts and {fact.entered for fact in facts} <= self.keys:
+                    return name if name == "__init__" else None
+                callees = [fact.callee for fact in facts if isinstance(fact.callee, FunctionValue)]
+                if self.layer and callees and all(c.torch and c.name.endswith(ending) for c in callees):
+                    return name
+        return None
 
 
 def _by_super(program: Program, function: FunctionDef) -> FunctionDef:
     cell = program.cells.get(function.owner or "")
-    if function.name != "__init__" or cell is None or len(cell.bases) != 1:
+    if cell is None or len(cell.bases) != 1 or function.kind != "method":
         return function
     base = program.cells.get(cell.bases[0])
-    keys = {m.key for m in base.methods if m.name == "__init__"} if base is not None else set()
-    if not keys or not any(_is_explicit(function, n, keys) for s in function.body for n in ast.walk(s)):
+    if base is None and cell.bases[0].startswith("torch.nn.") and cell.bases[0] != "torch.nn.Module":
+        found = _Base(layer=cell.bases[0].rpartition(".")[2])
+    elif base is not None and function.name == "__init__":
+        found = _Base(frozenset(m.key for m in base.methods if m.name == "__init__"))
+    else:
+        return function
+    if not any(found.method(function, n) for s in function.body for n in ast.walk(s)):
         return function
     body = tuple(map(copy, function.body))
     calls = dict(function.facts.calls)
     for node in (n for s in body for n in ast.walk(s)):
-        if isinstance(node, ast.Call) and _is_explicit(function, node, keys):
+        if isinstance(node, ast.Call) and (name := found.method(function, node)) is not None:
             calls[nid(node)] = tuple(replace(fact, args=fact.args[1:]) for fact in calls[nid(node)])
-            node.func, node.args = expression("super().__init__"), node.args[1:]
+            node.func, node.args = expression(f"super().{name}"), node.args[1:]
     return replace(function, body=body, facts=replace(function.facts, calls=calls))
-
-
-def _is_explicit(function: FunctionDef, node: ast.AST, keys: set[str]) -> bool:
-    """Whether a call names the base whose constructor it enters."""
-    match node:
-        case ast.Call(func=ast.Attribute(value=ast.Name() | ast.Attribute(), attr="__init__"), args=[first, *_]):
-            facts = function.facts.calls.get(nid(node), ())
-            entered = {fact.entered for fact in facts}
-            return isinstance(first, ast.Name) and first.id == "self" and bool(facts) and entered <= keys
-    return False

@@ -240,7 +240,34 @@ class TypedTensors(nn.Module):
         return self.lin(x) * one_hot + x[places].sum() * torch.Tensor([0.5])
 
 
+class ChannelNorm(nn.LayerNorm):
+    """The base's methods are called by the base's name."""
+
+    def __init__(self, size: int, eps: float = 1e-6) -> None:
+        nn.LayerNorm.__init__(self, normalized_shape=size, eps=eps)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = nn.LayerNorm.forward(self, x.permute(0, 2, 1))
+        return x.permute(0, 2, 1)
+
+
+class ScaledLinear(nn.Linear):
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.Linear.forward(self, x) * 2
+
+
+class BaseByName(nn.Module):
+    def __init__(self) -> None:
+        nn.Module.__init__(self)
+        self.norm = ChannelNorm(4)
+        self.lin = ScaledLinear(3, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.lin(self.norm(x))
+
+
 CASES = {
+    "base by name": (BaseByName, (image(2, 4, 3),)),
     "layers of their own, 1d": (Own1d, (image(2, 3, 12),)),
     "layers of their own, 2d": (Own2d, (image(2, 3, 9, 9),)),
     "norms of their own": (OwnNorms, (image(2, 3, 5, 5),)),
