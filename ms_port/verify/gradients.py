@@ -70,6 +70,10 @@ class Seen:
     batches: list[Batch]
     folder: Path
     outcome: Outcome
+    wrong: Sequence[Comparison] = ()
+    """What differs from torch itself, where ``closer`` explains it."""
+    closer: Seen | None = None
+    """The same by a torch with MindSpore's CPU kernels, where the port is equal to that only."""
 
     @property
     def report(self) -> Mapping[str, Any]:
@@ -95,7 +99,7 @@ def torch_gradients(
     model = session.model
 
     def call(root: nn.Module, wide: bool) -> Any:
-        return session.inputs.call(root, wide, leaves if inputs else None)
+        return session.call(root, wide, leaves if inputs else None)
 
     with state_of(model, session.state, double), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)

@@ -6,7 +6,7 @@ import ast
 import hashlib
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from torch import Tensor
 from ms_port.resources import render
 from ms_port.verify.forward import Findings, call_name, output_truths
 from ms_port.verify.gradients import Seen, load, pairs, scale_of
-from ms_port.verify.judge import ZERO, Array, Truth, make_truth
+from ms_port.verify.judge import ZERO, Array, Comparison, Truth, make_truth
 from ms_port.verify.process import skeleton
 from ms_port.verify.session import Mode, Session
 from ms_port.verify.standalone_parts import PARTS
@@ -39,10 +39,14 @@ class Reference:
         self.arrays: dict[str, Tensor] = {}
         self.modes: list[dict[str, Any]] = []
 
-    def add_forward(self, mode: Mode, findings: Findings) -> None:
-        """The outputs and every cell's, of a mode that was compared."""
+    def add_forward(self, mode: Mode, findings: Findings, approximated: bool) -> None:
+        """The outputs and every cell's, of a mode that was compared.
+
+        ``approximated``: what differs is equal to torch with the kernels of MindSpore's CPU backend.
+        """
         rows = [{**row, "level": "forward"} for row in _forward_rows(self, mode, findings)]
-        self.modes.append({**self.session.describe(mode, taps=mode.taps), "rows": rows})
+        found = {**self.session.describe(mode, taps=mode.taps), "rows": rows}
+        self.modes.append({**found, "on_cpu": _on_cpu(findings.all()) if approximated else 1.0})
 
     def add_gradient(self, seen: Seen, steps: bool) -> None:
         """Gradients in backward order, and (``steps``) updates and statistics."""
@@ -52,7 +56,13 @@ class Reference:
             rows += _step_rows(self, seen)
         specs = [{**spec, "scale": scale_of(first.single)} for spec in UPDATES] if steps else []
         keys = [self.add(f"cotangent.{i}", c) for i, c in enumerate(first.cotangents)]
-        more = {"projected": first.single.projected, "huge": first.single.huge, "updates": specs, "cotangents": keys}
+        more: dict[str, Any] = {
+            "projected": first.single.projected,
+            "huge": first.single.huge,
+            "updates": specs,
+            "cotangents": keys,
+        }
+        more["on_cpu"] = _on_cpu(seen.wrong) if seen.closer else 1.0
         self.modes.append({**session.describe(seen.mode, {}), **more, "rows": rows})
 
     def add(self, key: str, tensor: Tensor) -> str:
@@ -95,6 +105,11 @@ class Reference:
         report = session.port.out / "report"
         write_safetensors(report / "reference.safetensors", arrays.items(), {"ms_port": json.dumps(about)})
         (session.port.out / "verify.py").write_text(script(), encoding="utf-8")
+
+
+def _on_cpu(compared: Sequence[Comparison]) -> float:
+    """How much more must be allowed on CPU, whose kernels explain what differs there: twice what was seen here."""
+    return 2.0 * max([1.0, *(c.error / c.limit for c in compared if c.limit)])
 
 
 def digest(weights: Mapping[str, Tensor]) -> str:

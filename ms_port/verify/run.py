@@ -122,9 +122,10 @@ def _levels(job: Job, model: nn.Module, given: Inputs, highest: int) -> Verdict:
             verdict = replace(verdict, gradient=gradient)
             if steps:
                 kinked = [text.partition(":")[0] for text in gradient.kinks]
-                verdict = replace(verdict, step=step_level(session, seen, kinked))
+                verdict = replace(verdict, step=step_level(session, seen and (seen.closer or seen), kinked))
             if seen is not None:
                 reference.add_gradient(seen, steps)
+                session = (seen.closer or seen).batches[0].session  # in the arithmetic that the port was found equal in
             del seen
         if highest >= LEVELS.index("train"):
             try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,8 @@ class Session:
     measured: tuple[str, ...] = ()
     """Parameters that were set from a run of torch, and so can't be made again from the seed."""
     stride: int = 1
+    arithmetic: AbstractContextManager[Any] = field(default_factory=nullcontext)
+    """Entered around each run of torch (see ``cpu_kernels``)."""
 
     @staticmethod
     def prepare(port: Port, model: nn.Module, inputs: Inputs, seed: int) -> Session:
@@ -115,7 +118,12 @@ class Session:
         with state_of(self.model, self.state, double), torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             paths = [c.path for c in self.port.cells if c.cell] if watched else []
-            return run(self.model, self.inputs.call, paths, train=train, stride=self.stride, **options)
+            return run(self.model, self.call, paths, train=train, stride=self.stride, **options)
+
+    def call(self, model: nn.Module, wide: bool = False, leaves: dict[int, Tensor] | None = None) -> Any:
+        """Call the model as ``Inputs.call`` does, in the session's arithmetic."""
+        with self.arithmetic:
+            return self.inputs.call(model, wide, leaves)
 
     def mode(self, train: bool) -> Mode:
         """Torch's float32 record of a mode, and the taps for the port."""

@@ -153,10 +153,11 @@ def run_levels(about: Mapping[str, Any], arrays: Mapping[str, Array], package: A
             package.load_weights(cell, f"{folder}/weights.safetensors")
             prepare(cell, options.precision, options.device)
             mode = {**mode, "cast": options.precision in ("float16", "bfloat16")}
+            tolerance = PRECISIONS[options.precision] * (mode["on_cpu"] if options.device == "CPU" else 1.0)
             if "updates" in mode and "step" not in by_level:
                 mode["updates"] = []
             try:
-                for level, comparison in compare_mode(cell, mode, about, arrays, PRECISIONS[options.precision]):
+                for level, comparison in compare_mode(cell, mode, about, arrays, tolerance):
                     if level in by_level:
                         by_level[level].append(comparison)
             except (RuntimeError, TypeError, AttributeError, NameError, LookupError) as error:  # what compiling raises

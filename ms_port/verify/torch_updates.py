@@ -41,17 +41,15 @@ class Follower:
 
     def __init__(self, start: Tensor, spec: Mapping[str, Any]) -> None:
         self.spec, self.noise = spec, 0.0
-        self.double = torch.nn.Parameter(start.double())
-        self.single = torch.nn.Parameter(start.float().clone())
-        self.optimizers = [_optimizer(p, spec) for p in (self.double, self.single)]
+        both = (torch.nn.Parameter(torch.empty(0, dtype=dtype)) for dtype in (torch.float64, torch.float32))
+        self.double, self.single = self.parameters = tuple(both)
+        """They have values while a step is taken: of a large model, those of all parameters would fill the memory."""
+        self.optimizers = [_optimizer(p, spec, start) for p in self.parameters]
 
     def step(self, start: Tensor, double: Tensor, single: Tensor, allowed: float) -> Update:
         """The update by these gradients from ``start`` (float32); ``allowed``: how far the port's gradient may be."""
-        for parameter, optimizer, gradient in zip(
-            (self.double, self.single), self.optimizers, (double, single), strict=True
-        ):
-            with torch.no_grad():
-                parameter.copy_(start)
+        for parameter, optimizer, gradient in zip(self.parameters, self.optimizers, (double, single), strict=True):
+            parameter.data = start.detach().to(parameter.dtype, copy=True)
             parameter.grad = gradient.to(parameter.dtype)
             optimizer.step()
             parameter.grad = None
@@ -64,7 +62,9 @@ class Follower:
         size = max(float(start.abs().max()), float(values.abs().max())) if values.numel() else 0.0
         rounding = MULTIPLE * error + FLOOR * ULP * size
         bound = rounding + DEFINED * self.spec["learning_rate"]
-        return Update(values.numpy().copy(), (rounding + spread).numpy(), error, moved, bound)
+        for parameter in self.parameters:
+            parameter.data = torch.empty(0, dtype=parameter.dtype)
+        return Update(values.numpy(), (rounding + spread).numpy(), error, moved, bound)
 
     def _spread(self, allowed: float) -> Tensor:
         """How far an update moves by what the gradients may be off, by element."""
@@ -79,7 +79,7 @@ class Follower:
         return spread.clamp(max=BOUND * rate)
 
 
-def _optimizer(parameter: torch.nn.Parameter, spec: Mapping[str, Any]) -> torch.optim.Optimizer:
+def _optimizer(parameter: torch.nn.Parameter, spec: Mapping[str, Any], start: Tensor) -> torch.optim.Optimizer:
     rate, decay = spec["learning_rate"], spec["weight_decay"]
     if spec["optimizer"] == "sgd":
         momentum, damped, nesterov = spec["momentum"], spec["dampening"], spec["nesterov"]
@@ -89,7 +89,7 @@ def _optimizer(parameter: torch.nn.Parameter, spec: Mapping[str, Any]) -> torch.
     adam = torch.optim.AdamW if spec["optimizer"] == "adamw" else torch.optim.Adam
     optimizer = adam([parameter], lr=rate, weight_decay=decay)
     if "first_step" in spec:
-        zeros = torch.zeros_like(parameter)
+        zeros = torch.zeros_like(start, dtype=parameter.dtype)
         step = torch.tensor(float(spec["first_step"]))
         optimizer.state[parameter] = {"step": step, "exp_avg": zeros, "exp_avg_sq": zeros.clone()}
     return optimizer

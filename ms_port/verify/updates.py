@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import mindspore as ms
+import numpy as np
 from mindspore import Parameter, ParameterTuple, Tensor, nn
 from mindspore.experimental import optim
 
@@ -65,14 +67,14 @@ def state_of_optimizer(optimizer: nn.Cell) -> list[Parameter]:
 
 
 class Snapshot:
-    """Values of some parameters, which ``restore`` gives back to them."""
+    """Values of some parameters, which ``restore`` gives back to them. Zeros (an optimizer's state) take no memory."""
 
     def __init__(self, parameters: Sequence[Parameter]) -> None:
-        self.kept = [(p, p.asnumpy().copy()) for p in parameters]
+        self.kept = [(p, array.copy() if (array := p.asnumpy()).any() else None) for p in parameters]
 
     def restore(self) -> None:
         for parameter, array in self.kept:
-            put(parameter, array)
+            put(parameter, np.zeros(parameter.shape, np.float32) if array is None else array)
 
 
 def observe_updates(
@@ -89,15 +91,25 @@ def observe_updates(
     """
     start = Snapshot(list(cell.trainable_params()))
     for spec in specs:
-        optimizer = optimizer_of(cell, spec)
-        for number in range(2):
-            scale = Tensor(spec["scale"] * SHRINK**number, ms.float32)
-            scaled = tuple(gradients[p.name] * scale.astype(p.dtype) for p in optimizer.parameters)
-            start.restore()
-            optimizer(scaled)
-            for parameter in optimizer.parameters:
-                keep(f"{spec['optimizer']} update", parameter.name, number, 0, updated(parameter))
+        _observe_optimizer(optimizer_of(cell, spec), spec, gradients, start, keep)
         start.restore()
+        gc.collect()  # a large model's next optimizer needs the room
+
+
+def _observe_optimizer(
+    optimizer: nn.Cell,
+    spec: Mapping[str, Any],
+    gradients: Mapping[str, Tensor],
+    start: Snapshot,
+    keep: Callable[..., None],
+) -> None:
+    for number in range(2):
+        scale = Tensor(spec["scale"] * SHRINK**number, ms.float32)
+        scaled = tuple(gradients[p.name] * scale.astype(p.dtype) for p in optimizer.parameters)
+        start.restore()
+        optimizer(scaled)
+        for parameter in optimizer.parameters:
+            keep(f"{spec['optimizer']} update", parameter.name, number, 0, updated(parameter))
 
 
 def updated(parameter: Parameter) -> Array:

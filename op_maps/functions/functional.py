@@ -34,8 +34,16 @@ def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     return ops.where(scaled > threshold, x, soft / beta)
 
 
+def mish(x: Tensor) -> Tensor:
+    """F.mish, x * tanh(softplus(x)), by exponentials that can't overflow (ops.mish is NaN from 44.4 on)."""
+    small = ops.exp(-ops.abs(x))
+    below = small * (small + 2)
+    ratio = ops.where(x > 0, (2 * small + 1) / (2 * small * (small + 1) + 1), below / (below + 2))
+    return x * ratio
+
+
 def logsigmoid(x: Tensor) -> Tensor:
-    """F.logsigmoid."""
+    """F.logsigmoid (ops.logsigmoid is infinite below -88)."""
     return ops.minimum(x, ops.zeros_like(x)) - ops.log1p(ops.exp(-ops.abs(x)))
 
 

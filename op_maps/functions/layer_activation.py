@@ -4,6 +4,8 @@ import mindspore as ms
 import numpy as np
 from mindspore import Tensor, nn, ops
 
+from .functional import logsigmoid, mish
+
 
 class SELU(nn.Cell):
     """torch.nn.SELU (nn.SeLU has a wrong gradient)."""
@@ -36,6 +38,20 @@ class Softplus(nn.Cell):
         scaled = x * self.beta
         soft = ops.relu(scaled) + ops.log1p(ops.exp(-ops.abs(scaled)))
         return ops.where(scaled > self.threshold, x, soft / self.beta)
+
+
+class Mish(nn.Cell):
+    """torch.nn.Mish (nn.Mish is NaN from 44.4 on)."""
+
+    def construct(self, x: Tensor) -> Tensor:
+        return mish(x)
+
+
+class LogSigmoid(nn.Cell):
+    """torch.nn.LogSigmoid (nn.LogSigmoid is infinite below -88, and its gradient 0 at -45)."""
+
+    def construct(self, x: Tensor) -> Tensor:
+        return logsigmoid(x)
 
 
 class RReLU(nn.Cell):
