@@ -18,6 +18,7 @@ from ms_port.capture.chosen_forward import chosen_forwards, chosen_method, own_c
 from ms_port.capture.class_source import class_attributes, class_loc
 from ms_port.capture.closures import by_closure
 from ms_port.capture.config_hints import plain_hint
+from ms_port.capture.derived_fields import derived_fields
 from ms_port.capture.layout import comment_behind, comments_above_line, comments_of, keep_number_texts
 from ms_port.capture.normed import normed_class
 from ms_port.capture.recording import Activation, CallRecord, FunctionRecord, Recording, TorchCall, ValueRead
@@ -166,7 +167,7 @@ class _Lift:
         hints = {p.name: text for p in parameters if (text := plain_hint(p.annotation)) is not None}
         aliases = getattr(cls, "attribute_map", None)
         pairs = tuple(aliases.items()) if isinstance(aliases, dict) else ()
-        return ConfigClass(summary, tuple(fields), _only_stores(cls), tuple(hints.items()), pairs)
+        return ConfigClass(summary, tuple(fields), _only_stores(cls), tuple(hints.items()), pairs, derived_fields(cls))
 
     def _wanted(self, function: FunctionRecord) -> bool:
         if isinstance(function.tree, ast.Lambda):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ms_port.emit.docstrings import docstring
 from ms_port.ir.tree import literal
@@ -13,12 +13,21 @@ from ms_port.ir.values import Literal, Value
 _TYPES = {bool: "bool", int: "int", float: "float", str: "str"}
 
 
-def config_source(name: str, fields: Mapping[str, Value], doc: str | None, hints: Mapping[str, str]) -> str:
-    """``@dataclass class Name: field: type = value``."""
+def config_source(
+    name: str,
+    fields: Mapping[str, Value],
+    doc: str | None,
+    hints: Mapping[str, str],
+    derived: Sequence[tuple[str, str]] = (),
+) -> str:
+    """``@dataclass class Name: field: type = value``, and what is computed where it is None."""
     summary = docstring(doc or "The options that the model reads.")
     lines = ["@dataclass", f"class {name.rpartition('.')[2]}:", textwrap.indent(summary, "    "), ""]
     for field, value in fields.items():
         lines.append(f"    {field}: {_type(value, hints.get(field))} = {_default(value)}")
+    if derived:
+        lines += ["", "    def __post_init__(self) -> None:"]
+        lines += [f"        if self.{field} is None:\n            self.{field} = {text}" for field, text in derived]
     return "\n".join(lines)
 
 

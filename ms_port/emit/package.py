@@ -88,7 +88,7 @@ def model_source(program: Program, opmap: OpMap, banner: Banner) -> str:
     """The text of model.py, before formatting."""
     assert program.factory is not None
     parts = [
-        config_source(name, fields, _config_doc(program, name), _config_hints(program, name))
+        config_source(name, fields, _config_doc(program, name), _config_hints(program, name), _derived(program, name))
         for name, fields in program.configs.items()
         if fields
     ]
@@ -169,6 +169,11 @@ def _renames_parameters(program: Program) -> bool:
 def _config_hints(program: Program, name: str) -> dict[str, str]:
     known = program.config_classes.get(name)
     return dict(known.hints) if known is not None else {}
+
+
+def _derived(program: Program, name: str) -> tuple[tuple[str, str], ...]:
+    known = program.config_classes.get(name)
+    return known.derived if known is not None else ()
 
 
 def _config_doc(program: Program, name: str) -> str | None:

@@ -203,6 +203,8 @@ class ConfigClass:
     """Types of the fields, as text, as far as they are of Python's own."""
     aliases: tuple[tuple[str, str], ...] = ()
     """Other names by which fields are read, and the fields' own (transformers' ``attribute_map``)."""
+    derived: tuple[tuple[str, str], ...] = ()
+    """Fields that the class computes where they are None, as expressions of ``self``'s other fields."""
 
 
 @dataclass(frozen=True, slots=True)

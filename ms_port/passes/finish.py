@@ -12,6 +12,7 @@ from ms_port.ir.tree import literal, names_read, names_stored, nid
 from ms_port.ir.tree import statement as parse_statement
 from ms_port.ir.values import Literal, ModuleValue, ObjectValue, Value
 from ms_port.passes.cell_names import rename_reserved
+from ms_port.passes.derived_fields import computed_fields, with_derived_fields
 from ms_port.passes.lowering.absent import ABSENT
 from ms_port.passes.rewrite import all_functions, map_functions
 from ms_port.passes.signatures import parameters
@@ -21,6 +22,7 @@ def finish(program: Program) -> Program:
     """The program as it will be written."""
     flags: list[Flag] = [*_unset_attributes(program), *_ignored_inputs(program)]
     program = replace(program, configs=_configs(program))
+    program = replace(program, config_classes=with_derived_fields(program))
     taken = _module_names(program)
 
     def one(function: FunctionDef) -> FunctionDef:
@@ -232,9 +234,10 @@ class _Finish(ast.NodeTransformer):
             own = dict(config.fields)
             defaults = dict(self._program.configs.get(config.cls, {}))
             node.keywords = [k for k in node.keywords if k.arg in read]
+            computed = computed_fields(self._program.config_classes.get(config.cls), read, own)
             for name in read:
                 value = own.get(name, read[name])
-                if isinstance(value, Literal) and value != defaults.get(name):
+                if isinstance(value, Literal) and value not in (defaults.get(name), computed.get(name)):
                     plain = tuple(value.value) if isinstance(value.value, list) else value.value
                     node.keywords.append(ast.keyword(name, literal(plain)))
             node.keywords.sort(key=lambda k: list(read).index(k.arg or ""))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import nn
 
+from ms_port.capture.derived_fields import derived_fields
 from ms_port.opmap import OpMap
 from tests.passes.port import port
 
@@ -147,3 +150,82 @@ def test_loops_count_only_where_the_count_is_read(tmp_path):
     text, _ = _source(tmp_path, configured, torch.ones(2, 4))
     assert "for layer in self.layers:" in text and "for _ in range(config.depth)" in text
     assert text.count("enumerate") == 1
+
+
+@dataclass
+class Sizes:
+    """What is None is computed."""
+
+    width: int = 8
+    heads: int = 2
+    head_dim: int | None = None
+    inner: int | None = None
+    unread: int | None = None
+    named: str | None = None
+
+    def __post_init__(self):
+        if self.head_dim is None:
+            self.head_dim = self.width // self.heads
+        self.inner = 4 * self.head_dim if self.inner is None else self.inner
+        if self.unread is None:
+            self.unread = 3
+        if self.named is None:
+            self.named = "gelu".upper()
+
+
+class Stage:
+    def __init__(self, width, out=None):
+        if out is None:
+            out = 2 * width
+        self.width = width
+        self.out = out
+
+
+class Sized(nn.Module):
+    def __init__(self, config, stages):
+        super().__init__()
+        if not all(isinstance(s, Stage) for s in stages):
+            raise TypeError("stages are made of Stage")
+        self.first = nn.Linear(config.heads * config.head_dim, config.inner)
+        self.second = nn.Linear(config.inner, config.width)
+        self.stages = nn.ModuleList(nn.Linear(s.width, s.out) for s in stages)
+
+    def forward(self, x):
+        x = self.second(self.first(x))
+        return [stage(x) for stage in self.stages]
+
+
+def sized():
+    return Sized(Sizes(), [Stage(8), Stage(8, 16), Stage(8, 3)])
+
+
+def sized_by_hand():
+    return Sized(Sizes(width=6, head_dim=5), [Stage(6)])
+
+
+def test_what_a_configuration_computes_it_computes_in_the_port(tmp_path):
+    text, rules = _source(tmp_path, sized, torch.ones(2, 8))
+    assert not rules
+    made = {}
+    exec(
+        text.partition("@dataclass")[1] + text.partition("@dataclass")[2].partition("class Sized")[0],
+        {"dataclass": dataclass},
+        made,
+    )
+    assert vars(made["Sizes"]()) == {"width": 8, "heads": 2, "head_dim": 4, "inner": 16}
+    assert vars(made["Sizes"](width=16, inner=5)) == {"width": 16, "heads": 2, "head_dim": 8, "inner": 5}
+    assert "Sizes()" in text.partition("def build_model")[2]
+    assert "stages are made of" not in text
+    text, _ = _source(tmp_path, sized_by_hand, torch.ones(2, 10))
+    assert "Sizes(width=6, head_dim=5)" in text
+
+
+def test_what_is_read_of_a_configurations_code():
+    assert derived_fields(Sizes) == (
+        ("head_dim", "self.width // self.heads"),
+        ("inner", "4 * self.head_dim"),
+        ("unread", "3"),
+    )
+    assert derived_fields(Stage) == (("out", "2 * self.width"),)
+    assert derived_fields(Settings) == ()
+    assert derived_fields(int) == ()

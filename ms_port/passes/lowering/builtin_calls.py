@@ -62,7 +62,8 @@ def lower_builtin(scope: Scope, node: ast.Call, facts: Sequence[CallFact], name:
         return _mapped(scope, node.args[0], node.args[1])
     allowed = HOST_BUILTINS if scope.host else GRAPH_BUILTINS
     if isinstance(node.func, ast.Name) and short in allowed and (node.func.id == short or scope.host):
-        return _rebuilt(scope, node, lower(scope, node.func))  # by its own name or by a variable that holds it
+        made = _rebuilt(scope, node, lower(scope, node.func))  # by its own name or by a variable that holds it
+        return _decided_quantifier(made, short) if short in ("all", "any") else made
     if name.startswith("math."):
         return _rebuilt(scope, node, lower(scope, node.func))
     if scope.host and name.startswith(("itertools.", "copy.", "_functools.")):
@@ -75,6 +76,16 @@ def lower_builtin(scope: Scope, node: ast.Call, facts: Sequence[CallFact], name:
     if isinstance(node.func, ast.Attribute) and _is_container_method(name):
         return _container_method(scope, node, facts)
     raise Untranslatable(node, f"`{name}` has no counterpart in the port")
+
+
+def _decided_quantifier(made: ast.expr, name: str) -> ast.expr:
+    """``all([True for s in settings])`` is True: what was asked of each is always so in the port."""
+    match made:
+        case ast.Call(
+            args=[ast.ListComp(elt=ast.Constant(value=value)) | ast.GeneratorExp(elt=ast.Constant(value=value))]
+        ):
+            return literal(value) if value is (name == "all") else made
+    return made
 
 
 def _mapped(scope: Scope, function: ast.Lambda, items: ast.expr) -> ast.expr:

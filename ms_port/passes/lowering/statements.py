@@ -172,6 +172,8 @@ def _if(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
     poisoned = dict(scope.poisoned)
     try:
         test = lower(scope, statement.test)
+        if _is_constant(test) and not _is_constant(statement.test):
+            raise Untranslatable(statement.test, f"`{ast.unparse(test)}` in the port")
         with scope.strictly():
             unused = lower_block(scope, other)
     except Untranslatable as error:
@@ -181,6 +183,11 @@ def _if(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
         return lower_block(scope, taken)
     kept = lower_block(scope, taken)
     return _made_if(test, kept, unused) if verdict else _made_if(test, unused, kept)
+
+
+def _is_constant(test: ast.expr) -> bool:
+    inner = test.operand if isinstance(test, ast.UnaryOp) else test
+    return isinstance(inner, ast.Constant)
 
 
 def _if_in_graph(scope: Scope, statement: ast.If) -> list[ast.stmt]:
