@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 from collections import Counter
 from pathlib import Path
@@ -9,6 +10,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+
+def seed_python() -> None:
+    """Python's and numpy's numbers, which a script that seeds torch alone draws anew in each run."""
+    random.seed(0)
+    np.random.seed(0)
 
 
 class Draws:
@@ -22,6 +29,15 @@ class Draws:
         """Whether the function that asks was called by a file of the script's folder, as the person wrote it."""
         name = sys._getframe(depth).f_code.co_filename
         return name.startswith(self.root) and not name.endswith("ms_parts.py")
+
+    def from_transforms(self, depth: int = 2) -> bool:
+        """Whether a transform of torchvision asks."""
+        name = sys._getframe(depth).f_code.co_filename.replace("\\", "/")
+        return "/torchvision/transforms/" in name
+
+    def number(self) -> float:
+        """One of [0, 1), for a transform."""
+        return float(self._generator("transform").random(dtype=np.float32))
 
     def _generator(self, kind: str) -> np.random.Generator:
         self.counts[kind] += 1

@@ -8,28 +8,32 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ms_port.opmap import RANDOM_NAME, Call, NoLowering, OpMap
-from ms_port.script import library, methods
+from ms_port.script import chosen, library, methods
 from ms_port.script.apis import apis, is_foreign, normal
 from ms_port.script.inference import Inference
 from ms_port.script.kinds import is_module, is_tensor
 from ms_port.script.needs import Needs, Note
+from ms_port.script.partials import BUILDERS, partial
 from ms_port.script.placeholders import ASSUMED, ATOMS, DTYPE_NAMES, Placeholders, literal, wrapped
 from ms_port.script.project import Function, Kind, Module
 from ms_port.script.results import api_kind
 from ms_port.script.source import Source, dotted
 
 IGNORED_KEYWORDS = frozenset(
-    {"device", "requires_grad", "pin_memory", "generator", "layout", "memory_format", "non_blocking", "out"}
+    {
+        "device",
+        "requires_grad",
+        "pin_memory",
+        "generator",
+        "layout",
+        "memory_format",
+        "non_blocking",
+        "out",
+        "volatile",
+    }
 )
 PACKED = {f"torch.nn.{n}": f"Packed{n}" for n in ("LSTM", "GRU", "RNN")}
 """Layers that take packed sequences as well."""
-BY_KEYWORDS = {
-    "torch.nn.Conv1d": "conv1d_of",
-    "torch.nn.Conv2d": "conv2d_of",
-    "torch.nn.Conv3d": "conv3d_of",
-    "torch.nn.Linear": "dense_layer_of",
-}
-"""Parts with torch's arguments, for calls that pass some by ``**``."""
 _FIELD = re.compile(r"\{([^{}]+)\}")
 
 
@@ -109,6 +113,8 @@ class Expressions:
             case ast.Subscript(ctx=ast.Load()) if self._stepped(node):
                 index = self.splice(node.slice)
                 return f"{self.needs.name('strided')}({self.render(node.value)}, {self.needs.name('np')}.s_[{index}])"
+            case ast.Subscript() if chosen.by_name(self, node):
+                return chosen.value(self, node)
             case ast.Subscript() if is_tensor(self.inference.of(node.value)):
                 if self._indexed_by_numpy(node):
                     self.needs.name("index_by_numpy")
@@ -163,25 +169,44 @@ class Expressions:
         if isinstance(getattr(node, "ctx", None), ast.Store):
             return None
         kind = self._kind(node)
-        if kind == "dtype" and (name := self._api_name(node)):
+        if kind == "dtype" and (name := self.api_name(node)):
             return self._dtype(name.rpartition(".")[2])
-        if isinstance(kind, tuple) and kind[0] == "api" and is_foreign(str(kind[1])):
-            return self._api_value(node, str(kind[1]))
+        if isinstance(kind, tuple) and kind[0] == "api" and is_foreign(str(kind[1])) and self._names_api(node):
+            if classes := self._classes(node):
+                if self._annotates(node):
+                    return " | ".join(dict.fromkeys(classes))
+                place = self.source.parents.get(node)
+                if isinstance(place, (ast.Compare, ast.ClassDef)):
+                    return classes[0]
+                if isinstance(place, (ast.Tuple, ast.List, ast.Set)) and self._compares(place):
+                    return ", ".join(classes)
+                if self._asked_for(node):
+                    return _one_of(classes)
+            return self.api_value(node, str(kind[1]))
         if isinstance(node, ast.Attribute):
             return methods.attribute(self, node)
         return None
+
+    def _names_api(self, node: ast.Attribute | ast.Name) -> bool:
+        """Whether an expression is torch's own name for something, and no variable that may hold it."""
+        if self.api_name(node) is not None:
+            return True
+        if isinstance(node, ast.Name):
+            return bool(self.module.stars) and node.id not in self.module.bound
+        held = self.inference.of(node.value)
+        return isinstance(held, tuple) and held[0] == "api"
 
     def _kind(self, node: ast.expr) -> Kind:
         """The kind of a node; where none was inferred (annotations, decorators), that of its import."""
         kind = self.inference.of(node)
         if kind is None and isinstance(node, (ast.Name, ast.Attribute)):
-            name = self._api_name(node)
+            name = self.api_name(node)
             root = (dotted(node) or "").partition(".")[0]
             if name is not None and root not in self.module.bound:
                 return api_kind(name)
         return kind
 
-    def _api_name(self, node: ast.expr) -> str | None:
+    def api_name(self, node: ast.expr) -> str | None:
         """A dotted name that starts at an import of torch."""
         text = dotted(node)
         if text is None:
@@ -194,7 +219,7 @@ class Expressions:
     def _dtype(self, name: str) -> str:
         return f"{self.needs.name('ms')}.{DTYPE_NAMES.get(name, name)}"
 
-    def _api_value(self, node: ast.expr, name: str) -> str | None:
+    def api_value(self, node: ast.expr, name: str) -> str | None:
         """A torch name that isn't called."""
         table = apis()
         name = normal(name)
@@ -227,11 +252,14 @@ class Expressions:
         except NoLowering as error:
             return self.refuse(node, "MSP602", name, error_reason(error, name))
         text = ast.unparse(self.needs.localized(lowering.expression))
-        self._functions(lowering.functions)
+        if name in BUILDERS:
+            text = self.needs.name(BUILDERS[name])
+        else:
+            self.functions(lowering.functions)
         self.change(node, "MSP601", text, name)
         return text
 
-    def _functions(self, names: frozenset[str]) -> None:
+    def functions(self, names: frozenset[str]) -> None:
         for name in names:
             self.needs.name(name)
 
@@ -242,9 +270,12 @@ class Expressions:
     # calls
 
     def _call(self, node: ast.Call) -> str | None:
+        held = chosen.call(self, node) or chosen.value(self, node) or partial(self, node)
+        if held is not None:
+            return held
         kind = self._kind(node.func)
         if isinstance(kind, tuple) and kind[0] == "api" and is_foreign(str(kind[1])):
-            if self._api_name(node.func) is not None or self.module.stars:
+            if self.api_name(node.func) is not None or self.module.stars:
                 return self.api_call(node, normal(str(kind[1])))
             return self._held(node, normal(str(kind[1])))
         named = library.chosen(self, node)
@@ -266,7 +297,7 @@ class Expressions:
 
     def _held(self, node: ast.Call, name: str) -> str | None:
         """A call of a variable that holds a torch class: its arguments are mapped, the variable stays."""
-        if name not in self.op_map or any(k.arg is None for k in node.keywords):
+        if name not in self.op_map or name in BUILDERS or any(k.arg is None for k in node.keywords):
             return None
         filled = Placeholders(self)
         callee = filled.text(self.render(node.func)).expression
@@ -280,23 +311,58 @@ class Expressions:
     def _isinstance(self, node: ast.Call) -> str | None:
         """The classes of ``isinstance`` are those that layers become, without arguments."""
         classes = node.args[1].elts if isinstance(node.args[1], ast.Tuple) else [node.args[1]]
-        texts: list[str] = []
-        changed = False
-        for item in classes:
-            name = self._api_name(item)
-            row = self.op_map.row(normal(name)) if name and normal(name) not in apis().values else None
-            if row is None or not row.targets:
-                texts.append(self.render(item))
-                continue
-            changed = True
-            for target in row.targets:
-                if not set(self.op_map.bases(target)) & set(row.targets):  # its base answers for it
-                    texts.append(self.names_in(target))
-        if not changed:
+        found = [self._classes(item) for item in classes]
+        if not any(found):
             return None
-        texts = list(dict.fromkeys(texts))
-        whole = texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
-        return f"{self.render(node.func)}({self.render(node.args[0])}, {whole})"
+        texts = [t for item, given in zip(classes, found, strict=True) for t in given or [self.render(item)]]
+        return f"{self.render(node.func)}({self.render(node.args[0])}, {_one_of(texts)})"
+
+    def _classes(self, item: ast.expr) -> list[str] | None:
+        """What a layer's class becomes where its instances are asked for; None for other classes."""
+        name = self.api_name(item)
+        row = self.op_map.row(normal(name)) if name and normal(name) not in apis().values else None
+        if row is None or not row.targets:
+            return None
+        targets = [
+            t for t in row.targets if not set(self.op_map.bases(t)) & set(row.targets)
+        ]  # its base answers for it
+        return [self.names_in(target) for target in targets]
+
+    def _annotates(self, node: ast.expr) -> bool:
+        """Whether a class stands in an annotation."""
+        place: ast.AST | None = self.source.parents.get(node)
+        inner: ast.AST = node
+        while isinstance(place, (ast.Subscript, ast.Tuple, ast.List, ast.BinOp)):
+            inner = place
+            place = self.source.parents.get(place)
+        held = [getattr(place, field, None) for field in ("annotation", "returns")]
+        return any(h is inner for h in held)
+
+    def _compares(self, node: ast.expr) -> bool:
+        """``type(m) in (nn.Linear, nn.Conv2d)``."""
+        return isinstance(self.source.parents.get(node), ast.Compare)
+
+    def _asked_for(self, node: ast.expr) -> bool:
+        """Whether a class stands in what a name holds that ``isinstance`` gets: ``norms = (nn.LayerNorm, nn.GroupNorm)``."""
+        place: ast.AST | None = self.source.parents.get(node)
+        inner: ast.AST = node
+        while isinstance(place, (ast.Tuple, ast.List)):
+            inner = place
+            place = self.source.parents.get(place)
+        scope: ast.AST = self.source.tree
+        if isinstance(place, ast.Assign):
+            held = {dotted(target) for target in place.targets}
+        elif isinstance(place, ast.Call) and isinstance(kind := self.inference.of(place.func), tuple):
+            if kind[0] != "func":
+                return False
+            scope = kind[1].node
+            names = [a.arg for a in kind[1].node.args.args]
+            held = {names[i] for i, given in enumerate(place.args) if given is inner and i < len(names)}
+        else:
+            return False
+        calls = [n for n in ast.walk(scope) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]
+        asked = [n.args[1] for n in calls if n.func.id in ("isinstance", "issubclass") and len(n.args) == 2]  # type: ignore[attr-defined]
+        return any(dotted(name) in held for given in asked for name in ast.walk(given) if isinstance(name, ast.expr))
 
     def _inner(self, node: ast.Call) -> str:
         self._inside_layers += 1
@@ -361,13 +427,17 @@ class Expressions:
         return self.spliced(start, end, [*node.args, *(k.value for k in node.keywords)])
 
     def template(self, template: str, node: ast.Call) -> str | None:
-        """A template filled with a call's arguments; None where one of them is missing."""
+        """A template filled with a call's arguments; None where one of them is missing, or is given and has no place in it."""
+        if _unplaced(template, node):
+            return None
         keywords = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
         missing = False
 
         def fill(match: re.Match[str]) -> str:
             nonlocal missing
             names = match[1].split("|")
+            if names[0].startswith("!"):
+                return ""
             if names[0] == "*":
                 given = [self.render(a) for a in node.args]
                 given += [self.render(keywords[n]) for n in ("size",) if n in keywords]
@@ -421,8 +491,8 @@ class Expressions:
         self._inside_layers += layer
         try:
             keywords = [_current(k) for k in node.keywords if not _outdated(k) and not self._of_device(k)]
-            if name in BY_KEYWORDS and any(key is None for key, _ in keywords):
-                text = f"{self.needs.name(BY_KEYWORDS[name])}{self._arguments(node)}"
+            if name in BUILDERS and any(key is None for key, _ in keywords):
+                text = f"{self.needs.name(BUILDERS[name])}{self._arguments(node)}"
             else:
                 text = self.lower(name, node.args, keywords, None)
         except NoLowering as error:
@@ -510,7 +580,7 @@ class Expressions:
             for found in ast.walk(tree):
                 if isinstance(found, ast.Name) and found.id == RANDOM_NAME:
                     found.id = f"{self.needs.name(lowering.random)}()"
-        self._functions(lowering.functions)
+        self.functions(lowering.functions)
         for note in lowering.notes:
             self.note(note.rule, name, note.message, "", "warning", name)
         return filled.fill(tree)
@@ -532,6 +602,21 @@ class Expressions:
         before = self.source.segment(node) if self.source is self.module.source else ast.unparse(node)
         self.note(rule, before, f"raise NotImplementedError: {reason}", "", "error", name)
         return f"{self.needs.name('unsupported')}({f'{rule}: {name}: {reason}'!r})"
+
+
+def _one_of(texts: list[str]) -> str:
+    """Classes as the second argument of ``isinstance``."""
+    texts = list(dict.fromkeys(texts))
+    return texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
+
+
+def _unplaced(template: str, node: ast.Call) -> bool:
+    """Whether a call gives an argument that a template would leave out in silence."""
+    places = {name.lstrip("!") for field in _FIELD.findall(template) for name in field.split("|")}
+    if not places or "*" in places:
+        return False
+    plain = [i for i, argument in enumerate(node.args) if str(i) not in places or isinstance(argument, ast.Starred)]
+    return bool(plain) or any(k.arg not in places | IGNORED_KEYWORDS for k in node.keywords)
 
 
 def _numeric(spec: ast.expr | None) -> bool:

@@ -88,15 +88,15 @@ def table(e: Expressions, node: ast.expr, names: list[str] | None = None) -> str
 def table_module(e: Expressions, node: ast.expr) -> bool:
     """Whether an expression is all of ``torchvision.models`` by name: its ``__dict__``, or ``vars`` of it."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "vars" and node.args:
-        return e._api_name(node.args[0]) == "torchvision.models"
-    return e._api_name(node) == "torchvision.models.__dict__"
+        return e.api_name(node.args[0]) == "torchvision.models"
+    return e.api_name(node) == "torchvision.models.__dict__"
 
 
 def _looked_up(e: Expressions, node: ast.expr) -> ast.expr | None:
     """The name in ``getattr(torchvision.models, name)``."""
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr"):
         return None
-    return node.args[1] if len(node.args) == 2 and e._api_name(node.args[0]) == "torchvision.models" else None
+    return node.args[1] if len(node.args) == 2 and e.api_name(node.args[0]) == "torchvision.models" else None
 
 
 def _names(e: Expressions) -> list[str]:

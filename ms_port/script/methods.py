@@ -6,7 +6,9 @@ import ast
 from typing import TYPE_CHECKING
 
 from ms_port.opmap import NoLowering
+from ms_port.script import seeds
 from ms_port.script.kinds import DEVICE_FLAGS, MAPPING, TENSOR_ONLY, is_module, is_tensor
+from ms_port.script.placeholders import DTYPE_NAMES
 
 if TYPE_CHECKING:
     from ms_port.script.expressions import Expressions, Special
@@ -40,18 +42,9 @@ MODULE = {
     "children": "{r}.cells()", "named_children": "{r}.name_cells().items()", "modules": "[cell for _, cell in {r}.cells_and_names()]",
     "named_modules": "{r}.cells_and_names()", "to": "{r}", "cuda": "{r}", "cpu": "{r}", "npu": "{r}", "share_memory": "{r}", "float": "{r}",
     "type": "{r}", "compile": "{r}",
+    "state_dict": "state_of({r})", "buffers": "buffers({r})", "named_buffers": "named_buffers({r})",
 }  # fmt: skip
-ATTRIBUTES = {
-    "BatchNorm1d",
-    "BatchNorm2d",
-    "BatchNorm3d",
-    "LayerNorm",
-    "GroupNorm",
-    "InstanceNorm1d",
-    "InstanceNorm2d",
-    "InstanceNorm3d",
-    "Embedding",
-}
+LISTED = ("parameters", "named_parameters", "buffers", "named_buffers", "state_dict")
 
 
 def attribute(e: Expressions, node: ast.Attribute) -> str | None:
@@ -159,6 +152,8 @@ def unknown_call(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | N
         return f"{e.needs.name('clear_gradients')}({e.render(func.value)})"
     if name == "eval" and nothing:
         return f"{e.atom(func.value)}.set_train(False)"
+    if name == "state_dict" and nothing:
+        return f"{e.needs.name('state_of')}({e.render(func.value)})"
     if name in ("parameters", "named_parameters") and nothing:
         return f"{e.needs.name('all_parameters' if name == 'parameters' else name)}({e.render(func.value)})"
     if name == "to" and not node.args and {k.arg for k in node.keywords} <= {"device", "memory_format", "non_blocking"}:
@@ -214,19 +209,22 @@ def module_call(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | No
         return f"{e.atom(func.value)}{'.construct' if inside else ''}{e._arguments(node)}"
     if name == "requires_grad_":
         return f"{e.needs.name('freeze')}({e.render(func.value)}, {e.render(node.args[0]) if node.args else 'True'})"
-    if name == "named_parameters" and (node.args or node.keywords):
-        return (
-            f"{e.needs.name('named_parameters')}({e.render(func.value)}, {', '.join(e.render(a) for a in node.args)})"
-        )
+    if name in LISTED and (node.args or node.keywords):
+        return _listed(e, node, func)
     if name in MODULE and not (name == "to" and _named_type(e, node)):
         text = MODULE[name]
-        for part in ("all_parameters", "named_parameters", "clear_gradients"):
-            if f"{part}(" in text:
+        for part in ("all_parameters", "named_parameters", "clear_gradients", "state_of", "buffers", "named_buffers"):
+            if text.startswith(f"{part}("):
                 text = text.replace(f"{part}(", f"{e.needs.name(part)}(")
         after = text.replace("{r}", e.atom(func.value) if "{r}." in text else e.render(func.value))
         e.change(node, "MSP601", after, f"torch.nn.Module.{name}")
         return after
-    if name in ("half", "bfloat16", "double") or (name == "to" and _named_type(e, node)):
+    if name == "double" or (name == "to" and _named_type(e, node) == {"float64"}):
+        text = f"{e.needs.name('as_double')}({e.render(func.value)})"
+        what = "convolutions, BatchNorm and LSTMCell raise in float64"
+        e.note("MSP605", e.source.segment(node), f"{text}: {what}", "", "warning", "torch.nn.Module.double")
+        return text
+    if name in ("half", "bfloat16") or (name == "to" and _named_type(e, node)):
         e.note(
             "MSP605",
             e.source.segment(node),
@@ -254,11 +252,26 @@ def module_call(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | No
     return None
 
 
-def _named_type(e: Expressions, node: ast.Call) -> bool:
-    """Whether ``model.to(...)`` names another type than float32."""
+def _listed(e: Expressions, node: ast.Call, func: ast.Attribute) -> str:
+    """``parameters(recurse=False)``, ``named_parameters("prefix")`` and their kin."""
+    name = func.attr
+    if name == "state_dict":
+        return e.refuse(
+            node, "MSP602", f"torch.nn.Module.{name}", "arguments of state_dict: rename its keys afterwards"
+        )
+    given = [e.render(a) for a in node.args] + [f"{k.arg}={e.render(k.value)}" for k in node.keywords]
+    if name in ("parameters", "buffers"):
+        given = [f"recurse={given[0]}"] if node.args else given
+        part = e.needs.name(f"named_{name}")
+        return f"(held for _, held in {part}({e.render(func.value)}, {', '.join(given)}))"
+    return f"{e.needs.name(name)}({e.render(func.value)}, {', '.join(given)})"
+
+
+def _named_type(e: Expressions, node: ast.Call) -> set[str]:
+    """Types other than float32 that ``model.to(...)`` names."""
     given = [*node.args, *(k.value for k in node.keywords if k.arg == "dtype")]
-    types = [e._api_name(a) for a in given if e.inference.of(a) == "dtype"]
-    return any(name not in ("torch.float32", "torch.float") for name in types)
+    types = [(e.api_name(a) or "").rpartition(".")[2] for a in given if e.inference.of(a) == "dtype"]
+    return {DTYPE_NAMES.get(name, name) for name in types} - {"float32"}
 
 
 def tensor_call(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | None:
@@ -514,7 +527,7 @@ def _normed(name: str) -> Special:
 
     def normed(e: Expressions, node: ast.Call) -> str | None:
         inner = node.args[0] if len(node.args) == 1 and not node.keywords else None
-        layer = (e._api_name(inner.func) or "").rpartition(".")[2] if isinstance(inner, ast.Call) else ""
+        layer = (e.api_name(inner.func) or "").rpartition(".")[2] if isinstance(inner, ast.Call) else ""
         if not isinstance(inner, ast.Call) or f"{name}.{layer}" not in e.op_map:
             return e.refuse(node, "MSP602", name, "it is known over a Linear or convolution that is made in the call")
         return e.lowered(ast.copy_location(ast.Call(inner.func, inner.args, inner.keywords), node), f"{name}.{layer}")
@@ -527,6 +540,8 @@ NORMS = ("weight_norm", "spectral_norm", "parametrizations.weight_norm", "parame
 SPECIAL: dict[str, Special] = {
     **{f"torch.nn.utils.{norm}": _normed(f"torch.nn.utils.{norm}") for norm in NORMS},
     "torch.einsum": _einsum,
+    "torch.manual_seed": seeds.seed,
+    "torch.random.manual_seed": seeds.seed,
     "torch.sparse_coo_tensor": _sparse,
     "torch.sparse.FloatTensor": _sparse,
     "torch.cuda.sparse.FloatTensor": _sparse,

@@ -98,7 +98,7 @@ class Placeholders:
             tree = ast.parse(self.expressions.render(node).strip(), mode="eval").body
             return Argument(tree, None if tensors else self._numbers(node))
         made = self.text(self.expressions.render(node), isinstance(node, ATOMS))
-        if kind == "dtype" and (name := self.expressions._api_name(node)):
+        if kind == "dtype" and (name := self.expressions.api_name(node)):
             last = name.rpartition(".")[2]
             plain = DTYPE_NAMES.get(last, last).rstrip("_")
             return Argument(made.expression, (DType(plain),))

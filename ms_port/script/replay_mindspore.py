@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import importlib.abc
 import importlib.machinery
 import runpy
@@ -15,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from ms_port.script.draws import Draws
+from ms_port.script.draws import Draws, seed_python
+from ms_port.script.shown import OPTIMIZER, show_mindspore
 
 
 def main(folder: str, script: str, arguments: list[str]) -> None:
@@ -25,11 +27,14 @@ def main(folder: str, script: str, arguments: list[str]) -> None:
     draws = Draws(root)
     loader = Weights(ms, Path(folder))
     _random(ms, draws)
+    _numpy(ms)
     _dropout(ms, draws)
     _calls(ms, loader, draws)
+    show_mindspore(ms)
     sys.argv = [script, *arguments]
     sys.path.insert(0, str(root))
     sys.meta_path.insert(0, Parts(draws, loader))
+    seed_python()
     runpy.run_path(script, run_name="__main__")
 
 
@@ -98,6 +103,21 @@ def _random(ms: Any, draws: Draws) -> None:
     ms.ops.randn_like, ms.ops.rand_like = like("normal"), like("uniform")
 
 
+def _numpy(ms: Any) -> None:
+    """MindSpore takes the seeds of initial values from numpy's numbers, torch does not: the script's own go on as in torch."""
+    numbers = np.random.RandomState(0)
+    initializer: Any = importlib.import_module("mindspore.common.initializer")
+    initializer._numpy_seed = lambda: numbers.randint(1, 1 << 63, dtype=np.int64)
+    set_seed = ms.set_seed
+
+    def besides_numpy(seed: int) -> None:
+        state = np.random.get_state()
+        set_seed(seed)
+        np.random.set_state(state)
+
+    ms.set_seed = besides_numpy
+
+
 def _dropout(ms: Any, draws: Draws) -> None:
     def dropout(input: Any, p: float = 0.5, training: bool = True, seed: Any = None) -> Any:
         if not training or p == 0:
@@ -158,7 +178,13 @@ class Parts(importlib.abc.MetaPathFinder):
             run(module)
             if hasattr(module, "permutation"):
                 module.permutation = self.draws.permutation
-            for given in ("all_parameters", "named_parameters"):
+            if hasattr(module, "Optimizer"):
+                module.Optimizer.__repr__ = lambda optimizer: OPTIMIZER
+            if hasattr(module, "drawn"):
+                module.drawn = self.draws.number
+            if hasattr(module, "_prefetched"):
+                module._prefetched = lambda make, workers: (batch() for batch in make)
+            for given in ("all_parameters", "named_parameters", "state_of"):
                 if hasattr(module, given):
                     setattr(module, given, self._loading(getattr(module, given)))
 

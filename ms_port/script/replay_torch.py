@@ -13,7 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ms_port.script.draws import Draws
+from ms_port.script.compare import NOISE
+from ms_port.script.draws import Draws, seed_python
+from ms_port.script.shown import show_torch
+from ms_port.script.torch_draws import repeatable
 
 
 def main(folder: str, script: str, arguments: list[str]) -> None:
@@ -22,161 +25,13 @@ def main(folder: str, script: str, arguments: list[str]) -> None:
     torch.set_num_threads(1)
     root = Path(script).resolve().parent
     draws = Draws(root)
-    _random(torch, draws)
-    _samplers(torch, draws)
-    _dropout(torch, draws)
+    repeatable(torch, draws)
+    show_torch(torch)
     _weights(torch, Path(folder), draws)
     sys.argv = [script, *arguments]
     sys.path.insert(0, str(root))
+    seed_python()
     runpy.run_path(script, run_name="__main__")
-
-
-def _random(torch: Any, draws: Draws) -> None:
-    """Draws that the script itself makes; those inside torch (initial values) stay."""
-
-    def shaped(kind: str, original: Any) -> Any:
-        def draw(*size: Any, **options: Any) -> Any:
-            if not draws.from_script() or "out" in options:
-                return original(*size, **options)
-            plain = {k: v for k, v in options.items() if k in ("dtype", "device", "requires_grad")}
-            shape = options.get("size", size[0] if len(size) == 1 and not isinstance(size[0], int) else size)
-            found = torch.from_numpy(getattr(draws, kind)(tuple(shape)))
-            return found.to(plain.get("dtype") or torch.float32).requires_grad_(bool(plain.get("requires_grad")))
-
-        return draw
-
-    def randint(low: Any, high: Any = None, size: Any = None, **options: Any) -> Any:
-        if not draws.from_script():
-            given = [a for a in (low, high, size) if a is not None]
-            return originals["randint"](*given, **options)
-        if isinstance(high, (tuple, list)):
-            low, high, size = 0, low, high
-        elif high is None:
-            low, high = 0, low
-        values = torch.from_numpy(draws.uniform(tuple(size))) * (high - low)
-        return values.to(options.get("dtype") or torch.int64) + low
-
-    originals = {"randint": torch.randint}
-    torch.randn, torch.rand, torch.randint = shaped("normal", torch.randn), shaped("uniform", torch.rand), randint
-    for name, kind in (("randn_like", "normal"), ("rand_like", "uniform")):
-        setattr(torch, name, _like(torch, kind, getattr(torch, name), draws))
-    for name, kind in (("normal_", "normal"), ("uniform_", "uniform")):
-        setattr(torch.Tensor, name, _in_place(torch, kind, getattr(torch.Tensor, name), draws))
-
-    def normal(mean: Any, std: Any = 1.0, size: Any = None, **options: Any) -> Any:
-        if not draws.from_script():
-            given = [a for a in (mean, std, size) if a is not None]
-            return originals["normal"](*given, **options)
-        shape = size if size is not None else (torch.as_tensor(mean) + std).shape
-        return torch.from_numpy(draws.normal(tuple(shape))) * std + mean
-
-    originals["normal"], torch.normal = torch.normal, normal
-    old = torch.randperm
-    torch.randperm = lambda n, **o: torch.tensor(draws.permutation(n)) if draws.from_script() else old(n, **o)
-
-
-def _like(torch: Any, kind: str, original: Any, draws: Draws) -> Any:
-    def draw(tensor: Any, **options: Any) -> Any:
-        if not draws.from_script():
-            return original(tensor, **options)
-        return torch.from_numpy(getattr(draws, kind)(tuple(tensor.shape))).to(options.get("dtype") or tensor.dtype)
-
-    return draw
-
-
-def _in_place(torch: Any, kind: str, original: Any, draws: Draws) -> Any:
-    def draw(tensor: Any, *args: Any, **options: Any) -> Any:
-        if not draws.from_script():
-            return original(tensor, *args, **options)
-        low, high = (*args, *options.values(), *(0.0, 1.0)[len(args) + len(options) :])[:2]
-        values = torch.from_numpy(getattr(draws, kind)(tuple(tensor.shape)))
-        scaled = values * high + low if kind == "normal" else values * (high - low) + low
-        return tensor.copy_(scaled.to(tensor.dtype))
-
-    return draw
-
-
-def _samplers(torch: Any, draws: Draws) -> None:
-    data = torch.utils.data
-
-    def random_order(sampler: Any) -> Any:
-        count = len(sampler.data_source)
-        if sampler.replacement:
-            return iter((draws.uniform((sampler.num_samples,)) * count).astype(int).tolist())
-        rounds = -(-sampler.num_samples // max(count, 1))
-        return iter([i for _ in range(rounds) for i in draws.permutation(count)][: sampler.num_samples])
-
-    def distributed(sampler: Any) -> Any:
-        count, total = len(sampler.dataset), sampler.total_size
-        order = list(range(count))
-        if sampler.shuffle:
-            order = np.random.RandomState(sampler.seed + sampler.epoch).permutation(count).tolist()
-        order = (order * -(-total // max(count, 1)))[:total]
-        return iter(order[sampler.rank : total : sampler.num_replicas])
-
-    def weighted(sampler: Any) -> Any:
-        weights = np.asarray(sampler.weights.tolist())
-        uniform = draws.uniform((sampler.num_samples if sampler.replacement else len(weights),)).astype(np.float64)
-        if sampler.replacement:
-            return iter(np.searchsorted(np.cumsum(weights / weights.sum()), uniform).tolist())
-        keys = np.where(weights > 0, uniform ** (1 / np.maximum(weights, 1e-300)), -1)
-        return iter(np.argsort(-keys)[: sampler.num_samples].tolist())
-
-    def fake(dataset: Any, index: int) -> Any:
-        numbers = np.random.RandomState(index + dataset.random_offset)
-        channels, *size = dataset.image_size
-        image: Any = Image.fromarray(numbers.randint(0, 256, (*size, channels)).astype(np.uint8))
-        target = int(np.random.RandomState(index + dataset.random_offset).randint(0, dataset.num_classes))
-        image = dataset.transform(image) if dataset.transform else image
-        return image, target if dataset.target_transform is None else dataset.target_transform(target)
-
-    try:
-        from PIL import Image
-        from torchvision.datasets import FakeData
-    except ImportError:
-        pass
-    else:
-        FakeData.__getitem__ = fake
-    data.RandomSampler.__iter__ = random_order
-    data.distributed.DistributedSampler.__iter__ = distributed
-    data.WeightedRandomSampler.__iter__ = weighted
-    data.SubsetRandomSampler.__iter__ = lambda s: iter([s.indices[i] for i in draws.permutation(len(s.indices))])
-    data.dataset.randperm = lambda n, **o: torch.tensor(draws.permutation(n))
-
-
-def _dropout(torch: Any, draws: Draws) -> None:
-    functional = torch.nn.functional
-
-    def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-        if not training or p == 0:
-            return input
-        return input * torch.from_numpy(draws.mask(tuple(input.shape), p)).to(input.dtype)
-
-    def channels(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-        if not training or p == 0:
-            return input
-        shape = (*input.shape[:2], *(1 for _ in input.shape[2:]))
-        return input * torch.from_numpy(draws.mask(shape, p)).to(input.dtype)
-
-    attention = functional.scaled_dot_product_attention
-
-    def scaled_dot_product_attention(query: Any, key: Any, value: Any, *args: Any, **options: Any) -> Any:
-        names = ("attn_mask", "dropout_p", "is_causal")
-        given = {**dict(zip(names, args, strict=False)), **options}
-        p = given.get("dropout_p", 0.0)
-        if not p:
-            return attention(query, key, value, **given)
-        scores = query @ key.transpose(-2, -1) * (given.get("scale") or query.shape[-1] ** -0.5)
-        mask = given.get("attn_mask")
-        if given.get("is_causal"):
-            mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
-        if mask is not None:
-            scores = scores.masked_fill(~mask, float("-inf")) if mask.dtype == torch.bool else scores + mask
-        return dropout(scores.softmax(-1), p) @ value
-
-    functional.dropout = dropout
-    functional.dropout1d = functional.dropout2d = functional.dropout3d = channels
-    functional.scaled_dot_product_attention = scaled_dot_product_attention
 
 
 def _weights(torch: Any, folder: Path, draws: Draws) -> None:
@@ -187,6 +42,7 @@ def _weights(torch: Any, folder: Path, draws: Draws) -> None:
     op_map = OpMap.load()
     seen: set[int] = set()
     kept: list[Any] = []
+    noise = torch.Generator()
     taken = 0
 
     def named(module: Any) -> dict[str, Any]:
@@ -228,6 +84,10 @@ def _weights(torch: Any, folder: Path, draws: Draws) -> None:
         if state:
             np.savez(folder / f"{taken}.npz", **state)
             taken += 1
+        if used and (folder / NOISE).exists():
+            with torch.no_grad():
+                for parameter in module.parameters():
+                    parameter.mul_(1 + 1e-7 * torch.randn(parameter.shape, generator=noise))
 
     torch.nn.modules.module.register_module_forward_pre_hook(lambda module, _: snapshot(module))
     for name in ("state_dict", "named_parameters", "parameters"):

@@ -111,6 +111,34 @@ def api_result(name: str, kinds: Sequence[Kind]) -> Kind:
     return None
 
 
+def held_in(node: ast.Call, kinds: Sequence[Kind]) -> Kind:
+    """What ``getattr(nn, name)`` gives: the class or function, or one of a module of torch's."""
+    held = kinds[0] if kinds else None
+    if not (isinstance(node.func, ast.Name) and node.func.id == "getattr" and len(kinds) == 2):
+        return None
+    if not (isinstance(held, tuple) and held[0] == "api" and str(held[1]).startswith("torch")):
+        return None
+    name = node.args[1]
+    if isinstance(name, ast.Constant) and isinstance(name.value, str):
+        return api_kind(f"{held[1]}.{name.value}")
+    return ("chosen", str(held[1]))
+
+
+def chosen_result(module: str) -> Kind:
+    """What a call of something in a module of torch's gives, of which only the module is known."""
+    table: dict[str, Kind] = {
+        "torch.nn": "module",
+        "torchvision.models": "module",
+        "torch.optim": "optimizer",
+        "torch.optim.lr_scheduler": "scheduler",
+        "torchvision.datasets": "dataset",
+        "torchvision.transforms": "transform",
+        "torch": "tensor",
+        "torch.nn.functional": "tensor",
+    }
+    return table.get(module)
+
+
 def torch_result(last: str, kinds: Sequence[Kind]) -> Kind:
     if last in (
         "save",

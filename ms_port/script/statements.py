@@ -188,7 +188,7 @@ class Statements:
     def _gradient_call(self, node: ast.Assign) -> ast.Call | None:
         """The ``autograd.grad`` of an assignment."""
         for call in ast.walk(node.value):
-            if isinstance(call, ast.Call) and self.e._api_name(call.func) == "torch.autograd.grad":
+            if isinstance(call, ast.Call) and self.e.api_name(call.func) == "torch.autograd.grad":
                 return call
         return None
 
@@ -228,6 +228,9 @@ class Statements:
         first, last = self.source.span(call)
         self.e._line = node.lineno
         self.e.change(call, "MSP604", made, "torch.autograd.grad")
+        if body:
+            again = "; ".join(self.source.segment(s).split("\n")[0] for s in body)
+            self.e.note("MSP606", again, "computed a second time", "", "warning", "torch.autograd.grad")
         definition = f"def {name}({', '.join(names)}):\n" + "\n".join(f"{inner}{line}" for line in lines)
         return f"{definition}\n\n{indent}{self.source.between(start, first)}{made}{self.source.between(last, end)}"
 
@@ -263,7 +266,7 @@ class Statements:
 
     def _left_out(self, node: ast.Assign) -> bool:
         """``torch.backends.cudnn.benchmark = True``."""
-        name = self.e._api_name(node.targets[0])
+        name = self.e.api_name(node.targets[0])
         if name is None or not isinstance(node.targets[0], ast.Attribute):
             return False
         self.e.render(node.value)
@@ -366,7 +369,7 @@ class Statements:
     def _decorators(self, node: ast.FunctionDef | ast.AsyncFunctionDef, text: str) -> str:
         for decorator in node.decorator_list:
             target = decorator.func if isinstance(decorator, ast.Call) else decorator
-            name = self.e._api_name(target)
+            name = self.e.api_name(target)
             if name is None:
                 continue
             line = text.index("\n")
@@ -381,7 +384,7 @@ class Statements:
         quiet = False
         for item in node.items:
             target = item.context_expr.func if isinstance(item.context_expr, ast.Call) else item.context_expr
-            name = self.e._api_name(target)
+            name = self.e.api_name(target)
             name = normal(name) if name else None
             sync = isinstance(target, ast.Attribute) and target.attr in ("no_sync",)
             if (name in apis().contexts or sync) and item.optional_vars is None:

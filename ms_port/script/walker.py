@@ -24,6 +24,8 @@ from ms_port.script.results import (
     api_kind,
     api_result,
     builtin_result,
+    chosen_result,
+    held_in,
     layer_result,
     module_method,
     tensor_method,
@@ -250,6 +252,8 @@ class Walker:
             case ast.Subscript(value=value, slice=index):
                 held = self.kind(value)
                 self.kind(index)
+                if isinstance(held, tuple) and held[0] == "api" and str(held[1]).endswith(".__dict__"):
+                    return ("chosen", str(held[1]).removesuffix(".__dict__"))
                 return item_of(held, index)
             case ast.Tuple(elts=items):
                 return ("tuple", *(self.kind(item) for item in items))
@@ -397,8 +401,12 @@ class Walker:
         func = self.kind(node.func)
         kinds = [self.kind(argument) for argument in node.args]
         named = {keyword.arg: self.kind(keyword.value) for keyword in node.keywords}
+        if (held := held_in(node, kinds)) is not None:
+            return held
         if isinstance(func, tuple):
             match func[0]:
+                case "chosen":
+                    return chosen_result(str(func[1]))
                 case "api":
                     trained = any(
                         k.arg == "requires_grad" and isinstance(k.value, ast.Constant) and k.value.value is True

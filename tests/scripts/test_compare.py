@@ -36,6 +36,7 @@ RUNS = {
     "iterable.py": "",
     "mixed_types.py": "",
     "own_backward.py": "",
+    "augmented.py": "",
     "package/train.py": "",
 }
 BY_DEFAULT = {"metric_logging.py"}

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from migrating import parts
 
 NAMES = {"SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "clip_grad_norm_", "clip_grad_value_", "GradScaler", "save", "load"} | {
-    "DataLoader", "TensorDataset", "DistributedSampler", "Categorical", "NormalDistribution", "pad_sequence", "as_tensor", "FloatTensor", "ModuleDict", "Normalize", "Resize", "CenterCrop", "ToTensor", "assign", "random_split", "Generator", "WeightedRandomSampler", "pretrained_embedding", "load_state", "AveragedModel", "dense_of", "normal_draw", "strided", "OPTIMIZERS", "SCHEDULERS", "DATASETS", "index_by_numpy", "conv1d_of", "conv2d_of", "conv3d_of"
+    "DataLoader", "TensorDataset", "DistributedSampler", "Categorical", "NormalDistribution", "pad_sequence", "as_tensor", "FloatTensor", "ModuleDict", "Normalize", "Resize", "CenterCrop", "ToTensor", "assign", "random_split", "Generator", "WeightedRandomSampler", "pretrained_embedding", "load_state", "AveragedModel", "dense_of", "normal_draw", "strided", "OPTIMIZERS", "SCHEDULERS", "DATASETS", "index_by_numpy", "conv1d_of", "conv2d_of", "conv3d_of", "named_parameters", "named_buffers", "state_of"
 }  # fmt: skip
 OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("SGD", {"lr": 0.1}),
@@ -136,7 +136,7 @@ def test_a_seeded_split_is_the_same_in_each_run(ours: Any) -> None:
 
     found = []
     for seed in (1, 2):
-        ms.manual_seed(seed)
+        ms.set_seed(seed)
         generator = ours.Generator().manual_seed(42)
         first, second = ours.random_split(range(20), [15, 5], generator=generator)
         loader = ours.DataLoader(range(6), batch_size=6, shuffle=True, generator=generator)
@@ -323,3 +323,37 @@ def test_convolutions_of_torchs_arguments(ours: Any, axes: int) -> None:
         np.testing.assert_allclose(
             port(ms.Tensor(x)).asnumpy(), real(torch.tensor(x)).detach().numpy(), rtol=1e-4, atol=1e-5
         )
+
+
+def test_parameters_have_the_names_that_torch_gives_them(ours: Any) -> None:
+    import mindspore as ms
+    from mindspore import nn
+
+    class Own(nn.Cell):
+        def __init__(self) -> None:
+            super().__init__()
+            self.gamma = ms.Parameter(ms.Tensor(np.ones(2, np.float32)))
+            self.norm, self.table, self.volume = nn.LayerNorm((2,)), nn.Embedding(3, 2), nn.BatchNorm3d(2)
+            self.blocks = nn.CellList([nn.BatchNorm2d(2), nn.Dense(2, 2)])
+
+    class Real(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.gamma = torch.nn.Parameter(torch.ones(2))
+            self.norm, self.table, self.volume = (
+                torch.nn.LayerNorm(2),
+                torch.nn.Embedding(3, 2),
+                torch.nn.BatchNorm3d(2),
+            )
+            self.blocks = torch.nn.ModuleList([torch.nn.BatchNorm2d(2), torch.nn.Linear(2, 2)])
+
+    net, real = Own(), Real()
+    for given in ({}, {"recurse": False}, {"prefix": "net"}):
+        wanted = [name for name, _ in real.named_parameters(**given)]
+        assert [name for name, _ in ours.named_parameters(net, **given)] == wanted
+    kept = [n for n in real.state_dict() if not n.endswith("num_batches_tracked")]
+    assert sorted(ours.state_of(net)) == sorted(kept)
+    assert sorted(n for n, _ in ours.named_buffers(net)) == sorted(n for n in kept if "running" in n)
+    state = {name: ms.Tensor(np.full(v.shape, 7, np.float32)) for name, v in ours.state_of(net).items()}
+    ours.load_state(net, state)
+    assert all((p.asnumpy() == 7).all() for p in net.get_parameters())

@@ -42,7 +42,12 @@ LINES = {
     ),
     "isinstance takes a class": ("ok = isinstance(m, nn.Linear)", "isinstance(m, nn.Dense)"),
     "a trained tensor is a Parameter": ("w = torch.randn(3, requires_grad=True)", "Parameter(ops.randn(3))"),
-    "seeds leave numpy alone": ("torch.manual_seed(3)", "ms.manual_seed(3)"),
+    "a seed": ("torch.manual_seed(3)", "ms.set_seed(3)"),
+    "the seed that numpy has too": ("import numpy as np\nnp.random.seed(3)\ntorch.manual_seed(3)", "ms.set_seed(3)"),
+    "another seed than numpy's": (
+        "import numpy as np\nnp.random.seed(1)\ntorch.manual_seed(3)",
+        "seed_besides_numpy(3)",
+    ),
     "a model trains from its start": (
         "net = nn.Sequential(nn.Linear(2, 2))",
         "nn.SequentialCell(nn.Dense(2, 2)).set_train()",
@@ -74,6 +79,34 @@ LINES = {
         "from einops import rearrange\nx = torch.ones(2, 4)\ny = rearrange(x, 'a (b c) -> a b c', b=2)",
         "rearrange(x, 'a (b c) -> a b c', {'b': 2})",
     ),
+    "a layer chosen by name": (
+        "name = 'GRU'\nm = getattr(nn, name)(2, 3)",
+        "{'GRU': lambda: nn.GRU(2, 3).set_train()}[name]()",
+    ),
+    "a layer by its name": ("m = getattr(nn, 'LayerNorm')(8)", "nn.LayerNorm((8,), epsilon=1e-05)"),
+    "a function chosen by name": ("name = 'relu'\nf = getattr(F, name)", "{'relu': ops.relu}[name]"),
+    "a class that is asked for later": (
+        "kinds = (nn.LayerNorm, nn.GroupNorm)\nok = isinstance(m, kinds)",
+        "kinds = ((nn.LayerNorm, FlexibleLayerNorm), (nn.GroupNorm, FlexibleGroupNorm))",
+    ),
+    "arguments of a transform": (
+        "from torchvision import transforms as T\nt = T.RandomCrop(32, padding=4, padding_mode='reflect')",
+        "RandomCrop(32, padding=4, padding_mode='reflect')",
+    ),
+    "parameters by torch's names": (
+        "m = nn.Linear(2, 2)\np = [p for n, p in m.named_parameters(recurse=False)]",
+        "in named_parameters(m, recurse=False)]",
+    ),
+    "a partial over a layer": (
+        "from functools import partial\nn = partial(nn.BatchNorm2d, momentum=0.05)\nm = n(8)",
+        "partial(batch_norm2d_of, momentum=0.05)\nm = n(8)",
+    ),
+    "a layer that a name may hold": (
+        "class N(nn.Module):\n    def __init__(self, norm=None):\n        norm = norm or nn.BatchNorm2d\n        self.n = norm(8)",
+        "norm = norm or batch_norm2d_of\n        self.n = norm(8)",
+    ),
+    "comparison of classes": ("ok = type(m) in (nn.Linear, nn.Conv2d)", "type(m) in (nn.Dense, nn.Conv2d)"),
+    "arguments that a template has no place for": ("i = torch.randperm(4, dtype=torch.int32)", "astype(ms.int32)"),
     "a normed weight": (
         "from torch.nn.utils import weight_norm\nn = 3\nm = weight_norm(nn.Conv1d(2, n, 3, padding=2))",
         "WeightNormConv1d(2, n, 3, padding=2)",

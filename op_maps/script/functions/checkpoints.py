@@ -12,6 +12,7 @@ import mindspore as ms
 import numpy as np
 from mindspore import Tensor, nn
 
+from .names import torch_names
 from .running import Device
 
 
@@ -147,17 +148,11 @@ def load_state(holder, state_dict, strict=True, **kwargs):
     """``load_state_dict`` of a cell, an optimizer or whatever else has one; a cell takes the names of torch's layers too."""
     if not isinstance(holder, nn.Cell):
         return holder.load_state_dict(state_dict)
-    norm = {"weight": "gamma", "bias": "beta", "running_mean": "moving_mean", "running_var": "moving_variance"}
-    table = dict.fromkeys((nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.LayerNorm, nn.GroupNorm), norm)
-    table[nn.Embedding] = {"weight": "embedding_table"}
     own = holder.state_dict()
     given = OrderedDict((k, v) for k, v in state_dict.items() if not k.endswith("num_batches_tracked") or k in own)
-    for path, cell in holder.cells_and_names():
-        names = next((names for kind, names in table.items() if isinstance(cell, kind)), {})
-        for torchs, ours in names.items():
-            torchs, ours = (f"{path}.{torchs}", f"{path}.{ours}") if path else (torchs, ours)
-            if torchs in given and torchs not in own:
-                given[ours] = given.pop(torchs)
+    for ours, torchs in torch_names(holder).items():
+        if torchs in given and torchs not in own:
+            given[ours] = given.pop(torchs)
     for name, value in given.items():
         if (
             name in own

@@ -1,6 +1,8 @@
-"""Layers made from torch's arguments, where a call passes some by ``**`` and they are known at run time only; losses' base."""
+"""Layers made from torch's arguments, where they are known at run time only: passed by ``**``, or to what a name holds; losses' base."""
 
 from mindspore import nn
+
+from .layer_norm import FlexibleBatchNorm
 
 
 def conv1d_of(
@@ -45,3 +47,52 @@ def _padding(padding, kind, axes):
         return padding, 0
     each = padding if isinstance(padding, (tuple, list)) else (padding,) * axes
     return ("pad", each[0]) if axes == 1 else ("pad", tuple(n for n in each for _ in range(2)))
+
+
+def layer_norm_of(normalized_shape, eps=1e-5, elementwise_affine=True, bias=True):
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if elementwise_affine and bias:
+        return nn.LayerNorm(shape, epsilon=eps)
+    raise NotImplementedError("MSP602: a LayerNorm without weight or bias, made by what a name holds")
+
+
+def batch_norm1d_of(num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True):
+    return _batch_norm(nn.BatchNorm1d, num_features, eps, momentum, affine, track_running_stats)
+
+
+def batch_norm2d_of(num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True):
+    return _batch_norm(nn.BatchNorm2d, num_features, eps, momentum, affine, track_running_stats)
+
+
+def batch_norm3d_of(num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True):
+    return _batch_norm(nn.BatchNorm3d, num_features, eps, momentum, affine, track_running_stats)
+
+
+def _batch_norm(kind, num_features, eps, momentum, affine, tracks):
+    if not affine or not tracks or momentum is None:
+        return FlexibleBatchNorm(num_features, eps, None if momentum is None else 1 - momentum, affine, tracks)
+    return kind(num_features, eps, 1 - momentum)
+
+
+def group_norm_of(num_groups, num_channels, eps=1e-5, affine=True):
+    return nn.GroupNorm(num_groups, num_channels, eps, affine)
+
+
+def dropout_of(p=0.5, inplace=False):
+    return nn.Dropout(p=p)
+
+
+def relu_of(inplace=False):
+    return nn.ReLU()
+
+
+def leaky_relu_of(negative_slope=0.01, inplace=False):
+    return nn.LeakyReLU(float(negative_slope))
+
+
+def gelu_of(approximate="none"):
+    return nn.GELU(approximate == "tanh")
+
+
+def silu_of(inplace=False):
+    return nn.SiLU()

@@ -447,13 +447,6 @@ def all_parameters(*cells):
     return iter(found)
 
 
-def named_parameters(cell, prefix=""):
-    """(dotted name, parameter), without running statistics."""
-    statistics = ("moving_mean", "moving_variance")
-    dot = f"{prefix}." if prefix else ""
-    return iter([(dot + n, p) for n, p in cell.parameters_and_names() if not n.endswith(statistics)])
-
-
 def trainable(*cells):
     """What gradients are asked for where no optimizer is at hand."""
     return [p for p in all_parameters(*cells) if p.requires_grad]

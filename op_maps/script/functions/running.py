@@ -27,6 +27,13 @@ class Device(str):
         return int(number) if number else None
 
 
+def seed_besides_numpy(seed):
+    """Begin MindSpore's random numbers anew; numpy's, which ``ms.set_seed`` would begin too, go on as they were."""
+    state = np.random.get_state()
+    ms.set_seed(seed % 2**32)
+    np.random.set_state(state)
+
+
 def device_count():
     """Accelerators that this process sees."""
     return 0 if ms.get_context("device_target") == "CPU" else 1
@@ -155,6 +162,18 @@ def assign(tensor, value):
     else:
         tensor[...] = value
     return tensor
+
+
+def as_double(cell):
+    """A model in float64, for the layers that compute in it (no convolution, BatchNorm or LSTMCell of MindSpore does)."""
+    for parameter in cell.get_parameters():
+        if parameter.dtype in (ms.float16, ms.float32):
+            parameter.set_dtype(ms.float64)
+    for _, inner in cell.cells_and_names():
+        for name, held in getattr(inner, "_buffers", {}).items():
+            if held is not None and held.dtype in (ms.float16, ms.float32):
+                inner._buffers[name] = held.astype(ms.float64)
+    return cell
 
 
 class DataParallel(nn.Cell):

@@ -14,6 +14,12 @@ def diag(x, diagonal=0):
     return ops.diag(x) if x.ndim == 1 else ops.diagonal(x)
 
 
+def nonzero_by_axis(x):
+    """Where a tensor is not zero, an index for each axis (``ops.nonzero(x, as_tuple=True)`` has no kernel in PYNATIVE mode on CPU)."""
+    found = ops.nonzero(x)
+    return tuple(found[:, axis] for axis in range(x.ndim))
+
+
 def scatter_source(value, index, like):
     """The values that scatter writes: a number for all places, or what lies under the index."""
     if not isinstance(value, Tensor):
@@ -93,7 +99,7 @@ def BoolTensor(*given):
 
 
 class Generator:
-    """Stands for torch.Generator where samples are put in order; draws of numbers follow ``ms.manual_seed``."""
+    """Stands for torch.Generator where samples are put in order; draws of numbers follow ``ms.set_seed``."""
 
     def __init__(self, device=None):
         self.manual_seed(0)
