@@ -9,7 +9,6 @@ from dataclasses import replace
 from ms_port.ir.flags import Flag, Place
 from ms_port.ir.program import CellDef, FunctionDef, Program
 from ms_port.ir.tree import literal, names_read, names_stored, nid
-from ms_port.ir.tree import statement as parse_statement
 from ms_port.ir.values import Literal, ModuleValue, ObjectValue, Value
 from ms_port.passes.cell_names import rename_reserved
 from ms_port.passes.derived_fields import computed_fields, with_derived_fields
@@ -29,30 +28,8 @@ def finish(program: Program) -> Program:
         visitor = _Finish(program, function, flags, taken | local_names(function))
         return replace(function, body=tuple(visitor.visit(s) for s in function.body))
 
-    finished = _with_children(map_functions(program, one))
+    finished = map_functions(program, one)
     return rename_reserved(replace(finished, flags=(*finished.flags, *flags)))
-
-
-_CHILDREN = {"cell_list": "values", "cell_items": "items"}
-
-
-def _with_children(program: Program) -> Program:
-    """Classes whose graph code runs over their own children get these as a list, set last in the constructor."""
-    cells = {}
-    for key, cell in program.cells.items():
-        read = {
-            n.attr
-            for m in cell.methods
-            if not m.during_init
-            for s in m.body
-            for n in ast.walk(s)
-            if isinstance(n, ast.Attribute) and n.attr in _CHILDREN and ast.unparse(n.value) == "self"
-        }
-        lists = {name: f"self.{name} = list(self.name_cells().{_CHILDREN[name]}())" for name in sorted(read)}
-        made = tuple(map(parse_statement, lists.values()))
-        methods = [replace(m, body=(*m.body, *made)) if m.name == "__init__" else m for m in cell.methods]
-        cells[key] = replace(cell, methods=tuple(methods))
-    return replace(program, cells=cells)
 
 
 def _module_names(program: Program) -> set[str]:

@@ -44,12 +44,11 @@ def _what_is_left(cell: CellDef, reach: _Reach) -> CellDef:
     )
 
 
-def _says_nothing(cell: CellDef, method: FunctionDef) -> bool:
+def _says_nothing(method: FunctionDef) -> bool:
     """Whether a method is a constructor that takes nothing and only calls that of the base."""
     if method.name != "__init__" or method.docstring or parameters(method):
         return False
-    lists = {n.attr for m in cell.methods for s in m.body for n in ast.walk(s) if isinstance(n, ast.Attribute)}
-    return [ast.unparse(s) for s in method.body] == ["super().__init__()"] and not lists & {"cell_list", "cell_items"}
+    return [ast.unparse(s) for s in method.body] == ["super().__init__()"]
 
 
 def _of_what_is_left(flags: Sequence[Flag], kept: Sequence[FunctionDef]) -> Iterator[Flag]:
@@ -126,8 +125,7 @@ class _Reach:
         )
 
     def _function(self, function: FunctionDef) -> None:
-        cell = self._program.cells.get(function.owner or "")
-        if function.key in self.functions or (cell is not None and _says_nothing(cell, function)):
+        if function.key in self.functions or (function.owner in self._program.cells and _says_nothing(function)):
             return
         self.functions.add(function.key)
         defaults = [d for d in [*function.node.args.defaults, *function.node.args.kw_defaults] if d is not None]

@@ -1,9 +1,9 @@
-"""Nets whose forward changes containers, binds names in loops, cuts gradients by statement, or calls Tensor methods
-that torch writes in Python."""
+"""Nets whose forward changes containers, binds names in loops, runs over children, cuts gradients by statement, or
+calls Tensor methods that torch writes in Python."""
 
 from __future__ import annotations
 
-from typing import Callable, Dict, Tuple
+from typing import Callable, Dict, List, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -121,6 +121,73 @@ class PythonMethods(_Base):
         )
 
 
+class InOrder(nn.Sequential):
+    """A Sequential without a constructor of its own, which runs over what torch registered."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        for name, layer in self._modules.items():
+            x = layer(x) * 2 if name == "1" else layer(x)
+        return x
+
+
+class Each(nn.ModuleList):
+    def forward(self, x: Tensor) -> List[Tensor]:
+        return [layer(x) for layer in self._modules.values()]
+
+
+class Named(nn.ModuleDict):
+    def forward(self, x: Tensor) -> Dict[str, Tensor]:
+        return {name: layer(x) for name, layer in self.items()}
+
+
+class Chain(nn.Module):
+    """Children that a class and the one that derives from it have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.children():
+            x = layer(x)
+        return x * len(self._modules)
+
+
+class LongerChain(Chain):
+    def __init__(self) -> None:
+        super().__init__()
+        self.b = nn.Linear(4, 4)
+
+
+class Extractor(nn.Module):
+    """Features of the layers inside another module, by name and in their order; one layer stands there twice."""
+
+    def __init__(self, names: Tuple[str, ...] = ("0", "2")) -> None:
+        super().__init__()
+        act = nn.Tanh()
+        self.base = InOrder(nn.Linear(4, 4), act, nn.Linear(4, 4), act)
+        self.plain = nn.Sequential(nn.Linear(4, 3), nn.ReLU())
+        self.chain = LongerChain()
+        self.each = Each(nn.Linear(4, i + 2) for i in range(2))
+        self.named = Named({"x": nn.Linear(4, 2), "y": nn.Linear(4, 3)})
+        self.names = names
+
+    def forward(self, x: Tensor) -> List[Tensor]:
+        out = [self.base(x), self.chain(x), *self.each(x), *self.named(x).values()]
+        y = x
+        for name, layer in self.base._modules.items():
+            y = layer(y)
+            if name in self.names:
+                out.append(y)
+        for name, layer in self.chain._modules.items():
+            y = layer(y) if name == "a" else y + layer(y)
+        for index, layer in enumerate(self.plain.children()):
+            y = layer(y) + index
+        for layer in self.base.children():
+            x = layer(x)
+        return [*out, x, y]
+
+
 _generator = torch.Generator().manual_seed(3)
 x4 = torch.randn(3, 4, generator=_generator)
 CASES: Dict[str, Tuple[Callable[[], nn.Module], Tuple[Tensor, ...]]] = {
@@ -130,4 +197,6 @@ CASES: Dict[str, Tuple[Callable[[], nn.Module], Tuple[Tensor, ...]]] = {
     "grad modes": (GradModes, (x4,)),
     "several detached": (SeveralDetached, (x4,)),
     "python methods": (PythonMethods, (x4,)),
+    "children": (Extractor, (x4,)),
+    "in order": (lambda: InOrder(nn.Linear(4, 3), nn.ReLU()), (x4,)),
 }

@@ -12,10 +12,12 @@ from ms_port.ir.tree import expression
 from ms_port.ir.values import TensorValue
 from ms_port.opmap import OpMap
 from ms_port.passes.lowering.base_layers import is_base_forward
+from ms_port.passes.lowering.children import with_lists
 from ms_port.passes.lowering.configs import argument_value, given_arguments
 from ms_port.passes.lowering.functions import lower_function, unsupported_constructor, unsupported_function
 from ms_port.passes.lowering.held import by_layer, container_base, held_init, held_module
-from ms_port.passes.lowering.layer_constructors import give_constructors
+from ms_port.passes.lowering.inherited import find_method
+from ms_port.passes.lowering.layer_constructors import filled_container, give_constructors
 from ms_port.passes.lowering.library_layers import without_library_layers
 from ms_port.passes.lowering.scope import Untranslatable, Work
 from ms_port.passes.lowering.without_batch import unbatched
@@ -42,18 +44,6 @@ def lower_program(program: Program, opmap: OpMap, freeze: bool = False) -> Progr
     factory = _lower_factory(work)
     inits = _lower_constructors(work)
     return _assemble(work, factory, inits)
-
-
-def find_method(program: Program, cls: str, name: str) -> FunctionDef | None:
-    """A method by its name, looked up along the bases."""
-    cell = program.cells.get(cls)
-    if cell is None:
-        return None
-    own = next((m for m in cell.methods if m.name == name), None)
-    if own is not None:
-        return own
-    found = (find_method(program, base, name) for base in cell.bases)
-    return next((m for m in found if m is not None), None)
 
 
 def _lower_factory(work: Work) -> FunctionDef:
@@ -165,7 +155,7 @@ def _constructor(work: Work, cls: str) -> FunctionDef:
     init = find_method(work.program, cls, "__init__")
     if cls not in work.held:
         if init is None and _base_constructs(work.program, cls):
-            return _NONE
+            return filled_container(work, cls) or _NONE
         if init is not None and init.during_init:
             try:
                 work.need(init.key)
@@ -174,7 +164,7 @@ def _constructor(work: Work, cls: str) -> FunctionDef:
                 _note_held(work, init, error)
     work.held.add(cls)
     if container_base(work.program, cls) is not None:
-        return _NONE
+        return filled_container(work, cls) or _NONE
     try:
         return held_init(work, cls)
     except Untranslatable as error:
@@ -220,9 +210,9 @@ def _assemble(work: Work, factory: FunctionDef, inits: dict[str, FunctionDef]) -
         own = ([init] if init is not None else []) + methods
         cells[key] = replace(cell, methods=tuple(own), attributes=attributes)
     functions = {k: work.lowered[k] for k in program.functions if k in work.lowered}
+    program = with_lists(replace(program, cells=cells), work.listed)
     return replace(
         program,
-        cells=cells,
         functions={**functions, **work.generated},
         factory=factory,
         constants=dict(work.constants),

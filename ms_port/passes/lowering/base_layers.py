@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from ms_port.ir.program import CallFact, FunctionDef, LedgerEntry, Program
 from ms_port.ir.tree import nid
 from ms_port.ir.values import Literal, TensorValue, Value
+from ms_port.passes.lowering.inherited import find_method
 from ms_port.passes.lowering.scope import Scope
 
 _OWN_CALLS = {
@@ -29,7 +30,7 @@ _OWN_CALLS = {
 def is_base_forward(program: Program, cls: str) -> bool:
     """Whether the forward of a class, in every run, is the very call that its torch base would make."""
     base = _torch_base(program, cls)
-    forward = _forward(program, cls)
+    forward = find_method(program, cls, "forward")
     if base is None or forward is None or not forward.facts.activations:
         return False
     made = [entry for entry in program.ledger if entry.function == forward.key]
@@ -134,16 +135,5 @@ def _torch_base(program: Program, cls: str) -> str | None:
         if base in _OWN_CALLS:
             return base
         if (found := _torch_base(program, base)) is not None:
-            return found
-    return None
-
-
-def _forward(program: Program, cls: str) -> FunctionDef | None:
-    cell = program.cells.get(cls)
-    for method in cell.methods if cell else ():
-        if method.name == "forward":
-            return method
-    for base in cell.bases if cell else ():
-        if (found := _forward(program, base)) is not None:
             return found
     return None

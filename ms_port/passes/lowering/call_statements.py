@@ -65,22 +65,22 @@ def expression(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
 def _filled_container(scope: Scope, source: ast.expr, lowered: ast.expr) -> list[ast.stmt] | None:
     """``super().__init__(layers)`` of a ModuleDict or ModuleList with a forward: a Cell that takes the children."""
     base = layer_base(scope.work.program, scope.function.owner or "")
-    form = {"torch.nn.ModuleDict": _NAMED, "torch.nn.ModuleList": _NUMBERED}.get(base or "")
+    form = FILLED.get(base or "")
     cell = scope.work.program.cells.get(scope.function.owner or "")
     if form is None or cell is None or not any(m.name == "forward" for m in cell.methods):
         return None
     match source, lowered:
         case ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id="super")))), ast.Call(args=[given]):
-            name = "name" if form is _NAMED else "i"
-            loop = parse_statement(form.replace("__name__", name).replace("__given__", ast.unparse(given)))
+            loop = parse_statement(form.format(given=ast.unparse(given)))
             return [ast.Expr(ast.Call(lowered.func, [], [])), loop]
     return None
 
 
-_NAMED = "for __name__, cell in __given__.items(): setattr(self, __name__, cell)"
-
-
-_NUMBERED = "for __name__, cell in enumerate(__given__): setattr(self, str(__name__), cell)"
+FILLED = {
+    "torch.nn.ModuleDict": "for name, cell in {given}.items(): setattr(self, name, cell)",
+    "torch.nn.ModuleList": "for i, cell in enumerate({given}): setattr(self, str(i), cell)",
+}
+"""How a Cell takes the children of a container."""
 
 
 def _may_change_arguments(scope: Scope, node: ast.expr) -> bool:

@@ -24,6 +24,7 @@ from ms_port.passes.lowering.absent import ABSENT
 from ms_port.passes.lowering.arguments import torch_arguments, user_arguments
 from ms_port.passes.lowering.base_layers import is_batch_norm_of_base, layer_base, starts_layer
 from ms_port.passes.lowering.builtin_calls import lower_builtin
+from ms_port.passes.lowering.children import of_registry
 from ms_port.passes.lowering.chosen_functions import chosen_function
 from ms_port.passes.lowering.config_objects import copied, make_config, replaced_config
 from ms_port.passes.lowering.configs import read_fields
@@ -118,6 +119,8 @@ _AS_WRITTEN = "ms_port.capture.building:as_written"
 def _by_callee(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
     if _is_super(node.func):
         return _super_call(scope, node, facts)
+    if (listed := of_registry(scope, node)) is not None:
+        return listed
     if getattr(facts[0].callee, "name", "") == _AS_WRITTEN and len(node.args) == 1:
         return lower(scope, node.args[0])
     if (normed := weight_normed(scope, node, facts)) is not None:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ms_port.ir.program import CallFact, FunctionDef, ModuleInstance, Stub
+from ms_port.ir.program import CallFact, ModuleInstance, Stub
 from ms_port.ir.tree import literal
 from ms_port.ir.values import ClassValue, FunctionValue, Literal, ModuleValue, PartialValue, TensorValue, Value
 from ms_port.opmap import Argument, Call, Lowering, NoLowering
@@ -14,6 +14,7 @@ from ms_port.passes.lowering.arguments import torch_arguments, user_arguments, w
 from ms_port.passes.lowering.base_layers import layer_base
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.held import held_module, layer_dict, needs_layer_dict
+from ms_port.passes.lowering.inherited import find_method
 from ms_port.passes.lowering.made_layers import takes_tensors
 from ms_port.passes.lowering.scope import Scope, Untranslatable
 from ms_port.passes.lowering.without_batch import without_batch
@@ -154,7 +155,8 @@ def construct_cell(scope: Scope, node: ast.Call, facts: Sequence[CallFact], name
 
 def _given_constructor(scope: Scope, name: str) -> set[str]:
     """The key of the constructor that the port gave to a class that has only torch's."""
-    return {m.key for m in _methods(scope, name) if m.name == "__init__"}
+    init = find_method(scope.work.program, name, "__init__")
+    return {init.key} if init is not None else set()
 
 
 def _construct_by_base(scope: Scope, node: ast.Call, facts: Sequence[CallFact], base: str, func: ast.expr) -> ast.expr:
@@ -207,7 +209,7 @@ def make_partial(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast
 def _partial_by_base(scope: Scope, node: ast.Call, facts: Sequence[CallFact], name: str) -> ast.expr | None:
     """``partial(Norm, eps=1e-6)`` of a class that has its torch base's constructor: in MindSpore's words."""
     base = layer_base(scope.work.program, name)
-    if base is None or any(m.name == "__init__" for m in _methods(scope, name)):
+    if base is None or find_method(scope.work.program, name, "__init__") is not None:
         return None
     _, named = torch_arguments(scope, node, facts, base)
     try:
@@ -216,14 +218,6 @@ def _partial_by_base(scope: Scope, node: ast.Call, facts: Sequence[CallFact], na
         raise Untranslatable(node, str(error)) from error
     func = lower(scope, node.args[0])
     return ast.Call(made.func, [func, *made.args[1:]], made.keywords) if isinstance(made, ast.Call) else func
-
-
-def _methods(scope: Scope, name: str) -> list[FunctionDef]:
-    """The methods of a class of the person's and of those that it derives from."""
-    cell = scope.work.program.cells.get(name)
-    if cell is None:
-        return []
-    return [*cell.methods, *(method for base in cell.bases for method in _methods(scope, base))]
 
 
 def accept(scope: Scope, node: ast.Call, lowering: Lowering, api: str) -> ast.expr:

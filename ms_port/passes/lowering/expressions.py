@@ -15,6 +15,7 @@ from ms_port.ir.values import DType, ModuleValue, ObjectValue, TensorValue, Valu
 from ms_port.passes.decided import choices
 from ms_port.passes.lowering.attributes import lower_attribute, output_fields
 from ms_port.passes.lowering.base_layers import starts_layer
+from ms_port.passes.lowering.children import of_registry
 from ms_port.passes.lowering.names import is_foreign, lower_name, of_value, registry
 from ms_port.passes.lowering.scope import Scope, Untranslatable, same, truth
 from ms_port.passes.lowering.stepped import stepped_axes, without_steps
@@ -97,7 +98,7 @@ def _name(scope: Scope, node: ast.expr) -> ast.expr:
 
 def _attribute(scope: Scope, node: ast.expr) -> ast.expr:
     assert isinstance(node, ast.Attribute)
-    return lower_attribute(scope, node)
+    return of_registry(scope, node) or lower_attribute(scope, node)
 
 
 def _subscript(scope: Scope, node: ast.expr) -> ast.expr:

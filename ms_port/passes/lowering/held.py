@@ -18,6 +18,7 @@ from ms_port.opmap import NoLowering, Row
 from ms_port.passes.cell_names import CELL_NAMES
 from ms_port.passes.lowering.base_layers import layer_base
 from ms_port.passes.lowering.configs import argument_value, given_arguments
+from ms_port.passes.lowering.inherited import find_method
 from ms_port.passes.lowering.scope import Scope, Untranslatable, Work, mark_functions
 from ms_port.passes.lowering.without_batch import without_batch
 
@@ -180,7 +181,9 @@ def container_base(program: Program, cls: str) -> str | None:
 def _container_call(work: Work, module: ModuleInstance, func: ast.expr) -> ast.expr:
     names = [name for name, _ in module.children]
     items = [held_module(work, path) for _, path in module.children]
-    if module.cls == "torch.nn.ModuleDict" or names != [str(i) for i in range(len(names))]:
+    if "torch.nn.ModuleDict" in (module.cls, container_base(work.program, module.cls)) or names != [
+        str(i) for i in range(len(names))
+    ]:
         pairs: list[ast.expr] = [
             ast.Tuple([literal(n), item], ast.Load()) for n, item in zip(names, items, strict=True)
         ]
@@ -191,7 +194,7 @@ def _container_call(work: Work, module: ModuleInstance, func: ast.expr) -> ast.e
         assert isinstance(loop, ast.ListComp)
         loop.elt = items[0]
         return ast.Call(func, [loop], [])
-    if module.cls == "torch.nn.ModuleList" or len(items) == 1:
+    if "torch.nn.ModuleList" in (module.cls, container_base(work.program, module.cls)) or len(items) == 1:
         return ast.Call(func, [ast.List(items, ast.Load())], [])
     return ast.Call(func, items, [])
 
@@ -228,8 +231,13 @@ def _held_user_module(work: Work, module: ModuleInstance) -> ast.expr:
 def by_layer(work: Work, module: ModuleInstance) -> ast.expr | None:
     """``Conv(3, 4, 3, has_bias=True)`` of a class that has only the constructor of its torch layer."""
     base = layer_base(work.program, module.cls)
-    row = work.opmap.row(base) if base is not None else None
-    if row is None or base is None or module.cls in work.held or _has_constructor(work.program, module.cls):
+    row = work.opmap.row(base) if base is not None and base not in _CONTAINERS else None
+    if (
+        row is None
+        or base is None
+        or module.cls in work.held
+        or find_method(work.program, module.cls, "__init__") is not None
+    ):
         return None
     prefix = f"{module.path}." if module.path else ""
     made = _layer_init(
@@ -238,13 +246,6 @@ def by_layer(work: Work, module: ModuleInstance) -> ast.expr | None:
     assert isinstance(made, ast.Expr) and isinstance(made.value, ast.Call)
     work.cells.add(module.cls)
     return ast.Call(ast.Name(work.program.cells[module.cls].name, ast.Load()), made.value.args, made.value.keywords)
-
-
-def _has_constructor(program: Program, cls: str) -> bool:
-    cell = program.cells.get(cls)
-    return cell is not None and (
-        any(m.name == "__init__" for m in cell.methods) or any(_has_constructor(program, b) for b in cell.bases)
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from ms_port.ir.program import CallFact, Facts, FunctionDef, ModuleInstance
-from ms_port.ir.tree import literal
+from ms_port.ir.program import EMPTY_FACTS, CallFact, Facts, FunctionDef, ModuleInstance
+from ms_port.ir.tree import literal, statement
 from ms_port.ir.values import ClassValue, FunctionValue, Literal, ModuleValue, PartialValue, Value
 from ms_port.opmap.signature import MISSING, Parameter
 from ms_port.passes.lowering.base_layers import layer_base
+from ms_port.passes.lowering.call_statements import FILLED
+from ms_port.passes.lowering.held import container_base
+from ms_port.passes.lowering.inherited import find_method
 from ms_port.passes.lowering.kept_settings import line, settings_read
 from ms_port.passes.lowering.scope import Work
 
@@ -65,6 +68,21 @@ def _constructor(work: Work, cls: str, base: str) -> FunctionDef | None:
         owner=cls,
         kind="method",
         during_init=True,
+    )
+
+
+def filled_container(work: Work, cls: str) -> FunctionDef | None:
+    """``__init__(self, cells)`` of a ModuleList or ModuleDict that is called: in the port a Cell that takes them."""
+    loop = FILLED.get(container_base(work.program, cls) or "")
+    forward = find_method(work.program, cls, "forward")
+    if loop is None or forward is None or forward.owner != cls:
+        return None
+    given = ast.arguments([], [ast.arg("self"), ast.arg("cells")], None, [], [], None, [])
+    loc = work.program.cells[cls].loc
+    body = (statement("super().__init__()"), statement(loop.format(given="cells")))
+    node = ast.FunctionDef("__init__", given, [], [], None, lineno=loc.line)
+    return FunctionDef(
+        f"{cls}.__init__ (cells)", "__init__", node, body, EMPTY_FACTS, loc, cls, "method", during_init=True
     )
 
 

@@ -10,6 +10,7 @@ from ms_port.ir.tree import expression, literal
 from ms_port.ir.values import DType, FunctionValue, Literal, ModuleValue
 from ms_port.opmap import Call, NoLowering
 from ms_port.passes.lowering.arguments import torch_arguments, without_stars
+from ms_port.passes.lowering.children import children
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.module_parameters import lower_parameters, lower_requires_grad
 from ms_port.passes.lowering.scope import Scope, Untranslatable, dtype_expression, mark_functions
@@ -40,12 +41,10 @@ def lower_module_method(scope: Scope, node: ast.Call, facts: Sequence[CallFact],
             return _add_module(scope, without_stars(node, facts), callee)
         case "forward" if not node.keywords:
             return ast.Call(lower(scope, node.func.value), [lower(scope, a) for a in node.args], _keywords(scope, node))
-        case "items" | "values" | "children" | "named_children" if (
-            not scope.host and ast.unparse(node.func.value) == "self"
-        ):
-            # a cell can't list its children in GRAPH_MODE: the port's class keeps them beside
-            kept = "cell_list" if name in ("values", "children") else "cell_items"
-            return ast.Attribute(ast.Name("self", ast.Load()), kept, ast.Load())
+        case "items" | "values" if not scope.host and ast.unparse(node.func.value) == "self":
+            return children(scope, node.func.value, name, unique=False)
+        case "children" | "named_children" if not scope.host:
+            return children(scope, node.func.value, name)
         case "items" | "values" | "keys":
             return ast.Call(ast.Attribute(lower(scope, node.func.value), name, ast.Load()), [], [])
         case "train" | "eval" if scope.host:

@@ -82,6 +82,8 @@ class Work:
     """Attributes that any function reads, those of constructors too."""
     layer_bases: dict[str, str] = field(default_factory=dict)
     """Class that derives from a layer -> the MindSpore class whose constructor it calls."""
+    listed: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Class -> lists of children that its constructor sets for graph code: attribute -> expression."""
     graph_made: set[str] = field(default_factory=set)
     """Classes of plain objects that forward itself makes (a cache): state of one call, no configuration."""
 
