@@ -12,6 +12,7 @@ from ms_port.ir.program import Program
 from ms_port.opmap import OpMap
 from ms_port.passes.aliases import without_aliases
 from ms_port.passes.base_constructors import call_bases_by_super
+from ms_port.passes.convolution_calls import call_convolutions
 from ms_port.passes.decided import settle
 from ms_port.passes.finish import finish
 from ms_port.passes.first_calls import flag_first_calls
@@ -79,6 +80,7 @@ _PASSES: tuple[tuple[str, Callable[[Program, _Given], Program]], ...] = (
     ("name", lambda program, given: unique_names(program)),
     ("walrus", lambda program, given: bind_before(program)),
     ("base constructors", lambda program, given: call_bases_by_super(program)),
+    ("convolution calls", lambda program, given: call_convolutions(program)),
     ("first calls", lambda program, given: flag_first_calls(program)),
     ("prune", lambda program, given: prune(program)),
     ("own backward", lambda program, given: own_backwards(program)),

@@ -1,4 +1,4 @@
-"""Closures over plain values that live as globals of their module: each is a function of its own.
+"""Closures over plain values that live as globals of their module, and decorated functions: each is one of its own.
 
 ``to_2tuple = _ntuple(2)`` and ``to_3tuple = _ntuple(3)`` share the body of the function that ``_ntuple`` makes.
 """
@@ -34,6 +34,8 @@ def _name_of(activation: Activation, record: FunctionRecord, named: Mapping[str,
     """The global whose run this is: by the object that was called, else by what its closure held."""
     called = activation.call.callee if activation.call is not None else None
     if type(called) is types.FunctionType and called.__code__ is record.code:
+        if isinstance(wrapped := getattr(called, "__wrapped__", None), types.FunctionType):
+            return f"{wrapped.__name__}_{record.name}"  # one decorator's code around several functions
         return next((name for name, function in named.items() if function is called), None)
     return next((name for name, function in named.items() if _same(_held(function), activation.closure)), None)
 

@@ -51,7 +51,15 @@ def effective(activation: Activation) -> Activation:
         inner = [c for c in activation.children if c.result is activation.result and not c.raised]
         if activation.result is None or not inner or not _is_wrapper(activation.function):
             return activation
+        if _takes_a_result(inner[-1], activation.children):
+            return activation
         activation = inner[-1]
+
+
+def _takes_a_result(last: Activation, children: Sequence[Activation]) -> bool:
+    """Whether a call was given what one beside it returned: a wrapper that reduces the loss that it wraps."""
+    made = {id(c.result) for c in children if c is not last and isinstance(c.result, torch.Tensor)}
+    return any(id(v) in made for v in last.arguments.values())
 
 
 def _is_wrapper(function: FunctionRecord) -> bool:

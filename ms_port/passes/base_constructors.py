@@ -8,14 +8,14 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, replace
 
-from ms_port.ir.program import FunctionDef, Program
+from ms_port.ir.program import CallFact, FunctionDef, Program
 from ms_port.ir.tree import copy, expression, nid
-from ms_port.ir.values import FunctionValue
+from ms_port.ir.values import FunctionValue, ModuleValue
 from ms_port.passes.rewrite import map_functions
 
 
 def call_bases_by_super(program: Program) -> Program:
-    """Rewrite the calls in classes that have one base, which is a class of the person's or a torch layer."""
+    """Rewrite the calls in classes whose one base is a class of the person's, or whose first is a torch layer."""
     return map_functions(program, lambda function: _by_super(program, function))
 
 
@@ -47,12 +47,12 @@ class _Base:
 
 def _by_super(program: Program, function: FunctionDef) -> FunctionDef:
     cell = program.cells.get(function.owner or "")
-    if cell is None or len(cell.bases) != 1 or function.kind != "method":
+    if cell is None or not cell.bases or function.kind != "method":
         return function
     base = program.cells.get(cell.bases[0])
     if base is None and cell.bases[0].startswith("torch.nn.") and cell.bases[0] != "torch.nn.Module":
         found = _Base(layer=cell.bases[0].rpartition(".")[2])
-    elif base is not None and function.name == "__init__":
+    elif base is not None and function.name == "__init__" and len(cell.bases) == 1:
         found = _Base(frozenset(m.key for m in base.methods if m.name == "__init__"))
     else:
         return function
@@ -62,6 +62,14 @@ def _by_super(program: Program, function: FunctionDef) -> FunctionDef:
     calls = dict(function.facts.calls)
     for node in (n for s in body for n in ast.walk(s)):
         if isinstance(node, ast.Call) and (name := found.method(function, node)) is not None:
-            calls[nid(node)] = tuple(replace(fact, args=fact.args[1:]) for fact in calls[nid(node)])
+            calls[nid(node)] = tuple(_bound(fact, cell.bases[0], name) for fact in calls[nid(node)])
             node.func, node.args = expression(f"super().{name}"), node.args[1:]
     return replace(function, body=body, facts=replace(function.facts, calls=calls))
+
+
+def _bound(fact: CallFact, base: str, name: str) -> CallFact:
+    """The call as a method of its first argument."""
+    owner = fact.args[0]
+    if not base.startswith("torch.nn.") or not isinstance(owner, ModuleValue):
+        return replace(fact, args=fact.args[1:])
+    return replace(fact, callee=FunctionValue(f"{base}.{name}", True, owner), args=fact.args[1:])

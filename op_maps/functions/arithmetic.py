@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import mindspore as ms
 from mindspore import Tensor, ops
 
@@ -11,6 +13,15 @@ def int_div_trunc(x: Tensor, y: Tensor | int) -> Tensor:
     quotient = ops.floor_divide(x, y)
     # Floor and truncation differ by one where the quotient is negative and not exact.
     return quotient + ((quotient < 0) & (quotient * y != x)).astype(quotient.dtype)
+
+
+def mvlgamma(x: Tensor, p: int) -> Tensor:
+    """torch.mvlgamma (ops.mvlgamma of a tensor without dimensions is a number, and takes no int64)."""
+    x = x if x.is_floating_point() else x.float()
+    out = ops.lgamma(x) + p * (p - 1) / 4 * math.log(math.pi)
+    for j in range(1, p):
+        out = out + ops.lgamma(x - j / 2)
+    return out
 
 
 def linspace_between(start: Tensor | float, end: Tensor | float, steps: int) -> Tensor:

@@ -106,7 +106,7 @@ def multi_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """F.multi_margin_loss (ops.multi_margin_loss takes whole margins only)."""
-    scores = input.reshape(-1, input.shape[-1])
+    scores = input.reshape(-1, input.shape[-1]) if input.ndim > 0 else input.reshape(1, 1)
     labels = target.reshape(-1, 1)
     losses = ops.relu(margin - ops.gather_elements(scores, 1, labels) + scores)
     losses = losses * losses if p == 2 else losses

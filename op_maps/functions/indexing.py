@@ -56,5 +56,5 @@ def every(x: Tensor, axis: int, step: int, start: int = 0, stop: int | None = No
 
 def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     """torch.masked_select of a tensor and a mask that are broadcast."""
-    shape = (x + mask.astype(x.dtype)).shape if x.shape != mask.shape else x.shape
+    shape = (x.astype(ms.float32) + mask.astype(ms.float32)).shape if x.shape != mask.shape else x.shape
     return ops.broadcast_to(x, shape)[ops.nonzero(ops.broadcast_to(mask, shape), as_tuple=True)]

@@ -91,6 +91,8 @@ class MultiLabelMarginLoss(nn.Cell):
 
 def multilabel_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """F.multilabel_margin_loss: labels of a row end at the first -1."""
+    if input.ndim == 0:
+        input, target = input.reshape(1), target.reshape(1)
     classes = input.shape[-1]
     ended = ops.cumsum((target < 0).astype(ms.int32), -1) > 0
     labels = ops.where(ended, ops.zeros_like(target), target)

@@ -266,6 +266,75 @@ class BaseByName(nn.Module):
         return self.lin(self.norm(x))
 
 
+class _Scaled(nn.Conv2d):
+    def forward(self, x):
+        return self._conv_forward(x, self.weight / (self.weight.std() + 1e-5), self.bias)
+
+
+class _Halved(nn.Conv1d):
+    def forward(self, x):
+        return self._conv_forward(x, self.weight * 0.5, None)
+
+
+class _Named(nn.Module):
+    """A mixin with a constructor, which a layer stands before."""
+
+    def __init__(self):
+        super().__init__()
+        self.cache = {}
+
+
+class _NamedLinear(nn.Linear, _Named):
+    def forward(self, x):
+        return F.linear(x, self.weight * 2, self.bias)
+
+
+class _LowRank:
+    def __init__(self, r, alpha):
+        self.r = r
+        self.alpha = alpha
+
+
+class _LowRankLinear(nn.Linear, _LowRank):
+    def __init__(self, n, m, r=0, alpha=1, **settings):
+        nn.Linear.__init__(self, n, m, **settings)
+        _LowRank.__init__(self, r=r, alpha=alpha)
+        if r > 0:
+            self.down = nn.Parameter(self.weight.new_zeros((r, n)))
+            self.up = nn.Parameter(self.weight.new_zeros((m, r)))
+            self.scaling = self.alpha / self.r
+
+    def forward(self, x):
+        y = nn.Linear.forward(self, x)
+        if self.r > 0:
+            y = y + (x @ self.down.t() @ self.up.t()) * self.scaling
+        return y
+
+
+class _Norm(nn.LayerNorm):
+    def __init__(self, n):
+        nn.LayerNorm.__init__(self, n, eps=1e-3)
+
+    def forward(self, x):
+        return nn.LayerNorm.forward(self, x.transpose(1, 2)).transpose(1, 2)
+
+
+class LayersByName(nn.Module):
+    """Layers whose classes call the constructor and the methods of torch's layer by its name."""
+
+    def __init__(self):
+        super().__init__()
+        self.convs = nn.Sequential(_Scaled(2, 4, 3, padding=1), _Scaled(4, 4, 3, 2, (0, 1), groups=2, bias=False))
+        self.half = _Halved(4, 3, 3, padding=1)
+        self.norm = _Norm(3)
+        self.out = nn.Sequential(_LowRankLinear(6, 4), _LowRankLinear(4, 4, r=2, alpha=3, bias=False))
+        self.named = _NamedLinear(4, 2)
+
+    def forward(self, x):
+        x = self.norm(self.half(self.convs(x).flatten(2)))
+        return self.named(self.out(x))
+
+
 CASES = {
     "base by name": (BaseByName, (image(2, 4, 3),)),
     "layers of their own, 1d": (Own1d, (image(2, 3, 12),)),
@@ -274,5 +343,6 @@ CASES = {
     "filled while built and in forward": (lambda: Positions(4), (image(2, 6, 4),)),
     "norm alone": (lambda: Norm(4), (image(2, 4, 3, 3),)),
     "table": (Table, (image(2, 3, 4),)),
+    "layers by name": (LayersByName, (image(2, 2, 6, 6),)),
     "typed tensors": (TypedTensors, (image(4, 5), torch.tensor([0, 1, 4, 2]))),
 }

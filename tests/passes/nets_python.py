@@ -231,6 +231,56 @@ class _Up(nn.Module):
         return self.c(x)
 
 
+def _reduced(loss, weight=None, reduction="mean"):
+    loss = loss if weight is None else loss * weight
+    kind = F._Reduction.get_enum(reduction)
+    if kind == 0:
+        return loss
+    return loss.mean() if kind == 1 else loss.sum()
+
+
+def _weighted(function):
+    @functools.wraps(function)
+    def wrapper(pred, target, weight=None, reduction="mean", **settings):
+        loss = function(pred, target, **settings)
+        return _reduced(loss, weight, reduction)
+
+    return wrapper
+
+
+@_weighted
+def absolute_loss(pred, target):
+    return (pred - target).abs()
+
+
+@_weighted
+def smooth_loss(pred, target, beta=1.0):
+    diff = (pred - target).abs()
+    return torch.where(diff < beta, 0.5 * diff * diff / beta, diff - 0.5 * beta)
+
+
+class _Loss(nn.Module):
+    def __init__(self, reduction="mean"):
+        super().__init__()
+        self.reduction = reduction
+
+    def forward(self, pred, target, weight=None):
+        return absolute_loss(pred, target, weight, reduction=self.reduction)
+
+
+class WeightedLosses(_Base):
+    """A wrapper that reduces what the function that it wraps gave."""
+
+    def __init__(self):
+        super().__init__()
+        self.losses = nn.ModuleList(_Loss(kind) for kind in ("mean", "sum", "none"))
+
+    def forward(self, x, y):
+        x = self.l(x)
+        found = [loss(x, y, weight).mean() for loss, weight in zip(self.losses, (None, x, y))]
+        return sum(found) + smooth_loss(x, y, beta=0.5)
+
+
 def _x(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
@@ -251,5 +301,6 @@ CASES = {
     "spectrum": (Spectrum, (_x(2, 4, 6, 6),)),
     "only counts": (OnlyCounts, (_x(2, 4),)),
     "several output paddings": (lambda: nn.Sequential(_Up(0), _Up(1)), (_x(1, 2, 4, 4),)),
+    "weighted losses": (WeightedLosses, (_x(2, 4), _x(2, 4, seed=1))),
     "unread inputs": (UnreadInputs, (_x(2, 4), _x(2, 4, seed=1), _x(2, 4, seed=2))),
 }

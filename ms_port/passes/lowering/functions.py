@@ -9,6 +9,7 @@ from ms_port.ir.flags import Flag
 from ms_port.ir.program import EMPTY_FACTS, FunctionDef
 from ms_port.ir.tree import statement
 from ms_port.ir.values import ModuleValue, holds_tensor
+from ms_port.passes.cell_names import is_cell
 from ms_port.passes.lowering.names import of_value
 from ms_port.passes.lowering.scope import Scope, Untranslatable, Work
 from ms_port.passes.lowering.signature import lower_annotation, lower_arguments
@@ -32,7 +33,7 @@ def lower_function(work: Work, function: FunctionDef, *, root: bool = False) -> 
     taken = captured(function)
     scope.locals |= set(taken)
     body = [*_baked_names(scope), *lower_block(scope, function.body)]
-    if function.name == "__init__":
+    if function.name == "__init__" and is_cell(work.program, function.owner or ""):
         body = _with_super(body)
     name = "construct" if function.name == "forward" and function.owner is not None else function.name
     node = ast.FunctionDef(

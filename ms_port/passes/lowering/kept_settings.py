@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from torch import nn
+
 from ms_port.ir.program import FunctionDef, ModuleInstance
 from ms_port.ir.tree import copy, literal, nid
 from ms_port.ir.values import FunctionValue, Literal, ModuleValue, Value
@@ -34,6 +36,7 @@ def settings_read(work: Work, owner: str) -> list[Setting]:
     kept |= SETTINGS if row.api in CONVOLUTIONS else set()
     names = [name for name, _ in instances[0].attributes if not name.startswith("_") and name not in kept]
     own = _set_by_source(work, instances)
+    names = [name for name in names if name not in own or name in _of_layer(row.api)]
     found = []
     for name in names:
         reads = list(_reads(work, instances, name))
@@ -41,6 +44,14 @@ def settings_read(work: Work, owner: str) -> list[Setting]:
         if reads and values:
             found.append(Setting(name, values))
     return found
+
+
+def _of_layer(api: str) -> set[str]:
+    """What torch's layer holds by its own account."""
+    layer = getattr(nn, api.rpartition(".")[2], None)
+    classes = layer.__mro__ if isinstance(layer, type) else ()
+    held = {name for cls in classes for name in getattr(cls, "__annotations__", {})}
+    return held.union(*(getattr(cls, "__constants__", ()) for cls in classes))
 
 
 def line(work: Work, cls: str) -> list[str]:

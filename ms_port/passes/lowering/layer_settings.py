@@ -9,7 +9,7 @@ from ms_port.ir.program import FunctionDef
 from ms_port.ir.tree import copy, expression, literal, nid
 from ms_port.ir.values import FunctionValue, Literal, ModuleValue, Value
 from ms_port.passes.lowering.base_layers import layer_base
-from ms_port.passes.lowering.scope import Scope, Work
+from ms_port.passes.lowering.scope import Scope, Untranslatable, Work
 
 CONVOLUTIONS = ("torch.nn.Conv1d", "torch.nn.Conv2d", "torch.nn.Conv3d")
 SETTINGS = frozenset("kernel_size stride padding dilation".split())
@@ -26,8 +26,11 @@ def layer_setting(scope: Scope, node: ast.Attribute, owners: Sequence[str], base
         return ast.Call(ast.Attribute(held, "squeeze", ast.Load()), [literal(2)], [])
     if node.attr not in SETTINGS:
         return None
-    if any(isinstance(v, Literal) and isinstance(v.value, str) for v in scope.values(node)):
-        return None
+    words = {v.value if isinstance(v, Literal) and isinstance(v.value, str) else None for v in scope.values(node)}
+    if words - {None}:  # MindSpore's layer holds such a padding as its pad_mode
+        if len(words) > 1:
+            raise Untranslatable(node, f"`{ast.unparse(node)}` is a word in one layer and another in the next")
+        return literal(words.pop())
     if layer == "torch.nn.Conv1d":  # a 2-d one: (1, stride), (0, 0, padding, padding)
         part = ast.Slice(literal(2), literal(3)) if node.attr == "padding" else ast.Slice(literal(1))
         return ast.Subscript(held, part, ast.Load())
