@@ -325,13 +325,13 @@ class LayersByName(nn.Module):
     def __init__(self):
         super().__init__()
         self.convs = nn.Sequential(_Scaled(2, 4, 3, padding=1), _Scaled(4, 4, 3, 2, (0, 1), groups=2, bias=False))
-        self.half = _Halved(4, 3, 3, padding=1)
+        self.halved = _Halved(4, 3, 3, padding=1)
         self.norm = _Norm(3)
         self.out = nn.Sequential(_LowRankLinear(6, 4), _LowRankLinear(4, 4, r=2, alpha=3, bias=False))
         self.named = _NamedLinear(4, 2)
 
     def forward(self, x):
-        x = self.norm(self.half(self.convs(x).flatten(2)))
+        x = self.norm(self.halved(self.convs(x).flatten(2)))
         return self.named(self.out(x))
 
 

@@ -447,8 +447,12 @@ def _call_function(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> a
         args, keywords = user_arguments(scope, node, facts)
         return ast.Call(lower(scope, node.func), args, keywords)
     if key.partition("#")[0].endswith("<lambda>") and isinstance(node.func, ast.Name) and node.func.id in scope.locals:
+        try:
+            chosen = lower(scope, node.func)
+        except Untranslatable:  # the name is not there: what it held was chosen from several
+            return call_made(scope, node, facts, key)
         args, keywords = user_arguments(scope, node, facts)
-        return ast.Call(lower(scope, node.func), args, keywords)
+        return ast.Call(chosen, args, keywords)
     if function is None or "<locals>" in key or function.name == "<lambda>":
         return call_made(scope, node, facts, key)
     if isinstance(node.func, ast.Name) and _is_replaced(scope, function):

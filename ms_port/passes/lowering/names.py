@@ -250,6 +250,8 @@ def _function(scope: Scope, node: ast.AST, value: FunctionValue) -> ast.expr:
     if value.owner is None and work.opmap.row(value.name.replace(":", ".")) is not None:
         raise Untranslatable(node, f"{value.name} is written out where it is called")
     if value.owner is None and value.name in work.program.functions:
+        if work.program.functions[value.name].name == "<lambda>":
+            raise Untranslatable(node, "a lambda chosen while running")
         work.need(value.name)
         name = ast.Name(work.program.functions[value.name].name, ast.Load())
         name.callees = (value.name,)  # type: ignore[attr-defined]
