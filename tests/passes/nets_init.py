@@ -214,7 +214,53 @@ class FilledBuffers(nn.Module):
         return self.line(x)[:, self.index] * self.kept[self.index] + self.bias[self.index]
 
 
+class _Equalized(nn.Module):
+    """A start computed from a draw: the shape is the source's, the values come with the weights."""
+
+    def __init__(self, n: int, m: int, start: float = 0.0, rate: float = 1.0) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(m, n).div_(rate))
+        self.bias = nn.Parameter(torch.zeros(m).fill_(start))
+        self.gate = nn.Parameter(-abs(self.weight.new_ones(m, 1).uniform_(0, 1) * 2))
+        self.scale = rate / n
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.linear(x, self.weight * self.gate * self.scale, self.bias)
+
+
+class ScaledStarts(nn.Module):
+    def __init__(self, count: int = 2) -> None:
+        super().__init__()
+        layers = []
+        for _ in range(count):
+            layers.append(_Equalized(4, 4, rate=0.5))
+        self.style = nn.Sequential(*layers)
+        self.last = _Equalized(4, 3, start=1.0)
+        self.noises = nn.Module()
+        self.noises.lin = nn.Linear(4, 3)
+        for i in range(count):
+            self.noises.register_buffer(f"noise_{i}", torch.randn(1, 3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        on = (x > 0) + (x < -1)
+        return self.last(self.style(x) * on) + self.noises.lin(x) * self.noises.noise_1
+
+
+class ByMode(nn.Module):
+    """A function that is chosen anew in each call, another one in training."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lin = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        choose = {False: lambda t: t[:1], True: lambda t: t.mean(0)}[self.training]
+        return choose(self.lin(x))
+
+
 CASES = {
+    "scaled starts": (ScaledStarts, (x4,)),
+    "by mode": (ByMode, (x4,)),
     "filled buffers": (FilledBuffers, (torch.ones(2, 8),)),
     "computed names": (ComputedNames, (x4,)),
     "class attributes": (ClassAttributes, (x4,)),
@@ -228,3 +274,4 @@ CASES = {
     "doubles": (Doubles, (x4,)),
     "empty": (Empty, (x4,)),
 }
+EXPECTED = {"by mode": {"MSP103"}}

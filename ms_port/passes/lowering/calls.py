@@ -202,7 +202,7 @@ def lower_torch(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.
             receiver = Argument(lower(scope, node.func.value), scope.values(node.func.value))
         elif args:
             receiver, args = args[0], args[1:]
-    call = Call(api, args, keywords, receiver)
+    call = Call(api, args, keywords, receiver, tuple(f.result for f in facts))
     if scope.host and receiver is not None and api in _FILLS:
         call = Call(_FILLS[api], (receiver, *args), keywords)
         api = call.api

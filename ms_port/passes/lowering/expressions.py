@@ -338,15 +338,24 @@ _SHIFTS: dict[type[ast.operator], str] = {ast.LShift: "bitwise_left_shift", ast.
 
 
 def _binary(scope: Scope, node: ast.expr) -> ast.expr:
-    """Operators stay, save the shifts, which MindSpore's Tensor has not."""
+    """Operators stay, save shifts, which MindSpore's Tensor has not, and the sum of truth values, which is an or."""
     assert isinstance(node, ast.BinOp)
     lowered = lower_children(scope, node)
+    if isinstance(node.op, ast.Add) and isinstance(lowered, ast.BinOp) and _are_truths(scope, node) and not scope.host:
+        lowered.op = ast.BitOr()
+        return lowered
     name = _SHIFTS.get(type(node.op))
     tensors = any(isinstance(v, TensorValue) for side in (node.left, node.right) for v in scope.values(side))
     if name is None or scope.host or not tensors or not isinstance(lowered, ast.BinOp):
         return lowered
     function = ast.Attribute(ast.Name("ops", ast.Load()), name, ast.Load())
     return ast.Call(function, [lowered.left, lowered.right], [])
+
+
+def _are_truths(scope: Scope, node: ast.BinOp) -> bool:
+    """Whether both sides always were tensors of truth values."""
+    values = [*scope.values(node.left), *scope.values(node.right)]
+    return bool(values) and all(isinstance(v, TensorValue) and v.dtype == "bool" for v in values)
 
 
 def _set(scope: Scope, node: ast.expr) -> ast.expr:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from ms_port.ir.program import EMPTY_FACTS, CallFact, FunctionDef, LedgerEntry
-from ms_port.ir.tree import copy, is_place, literal
+from ms_port.ir.tree import copy, expression, is_place, literal
 from ms_port.ir.values import (
     DictValue,
     DType,
@@ -38,20 +38,9 @@ def flat_call(scope: Scope, node: ast.Call, facts: Sequence[CallFact], error: Un
         return single
     if (name := _sets_state(scope, facts)) is not None:
         raise Untranslatable(node, f"{error.reason}; `self.{name}`, which the graph reads, is set inside")
-    chosen = [f for f in facts if f.mode == "eval"] or list(facts)
-    bodies = [_Flat(scope, node, fact) for fact in chosen]
-    try:
-        texts = {body.text() for body in bodies}
-    except Untranslatable as second:
-        raise Untranslatable(node, f"{error.reason}; flat: {second.reason}") from error
-    if len(texts) != 1:
-        raise Untranslatable(node, f"{error.reason}; flat: its calls differ between instances")
-    if len({tuple(map(ast.unparse, body.inputs.values())) for body in bodies}) != 1:  # a loop over cells, say
-        raise Untranslatable(node, f"{error.reason}; flat: its tensors differ between the times it ran")
-    first = bodies[0]
-    name = _unique(scope, f"{_short(node)}_flat", texts.pop())
-    key = f"flat:{name}"
-    scope.work.generated.setdefault(key, first.function(name, key, scope))
+    evaluated = [f for f in facts if f.mode == "eval"] or list(facts)
+    made, text = _flat_function(scope, node, evaluated, error, _short(node))
+    name = ast.unparse(made.func)
     for fact in facts:
         scope.work.claimed |= set(fact.torch_calls)
     scope.flag(
@@ -60,8 +49,32 @@ def flat_call(scope: Scope, node: ast.Call, facts: Sequence[CallFact], error: Un
         f"the source of this call could not be kept ({error.reason}): its traced calls stand in `{name}`",
         "It holds for the traced sizes and mode; rewrite it by hand if that is not enough.",
     )
-    func = ast.Name(name, ast.Load())
-    return ast.Call(func, [first.inputs[p] for p in first.inputs], [])
+    trained = [f for f in facts if f.mode == "train"] if "self" in scope.facts.parameters else []
+    try:
+        other = _flat_function(scope, node, trained, error, f"{_short(node)}_training", text) if trained else None
+    except Untranslatable:
+        return made
+    return made if other is None or other[1] == text else ast.IfExp(expression("self.training"), other[0], made)
+
+
+def _flat_function(
+    scope: Scope, node: ast.Call, facts: Sequence[CallFact], error: Untranslatable, base: str, known: str | None = None
+) -> tuple[ast.Call, str]:
+    """The call of the flat function that these calls are alike, and its text; none is made where that is ``known``."""
+    bodies = [_Flat(scope, node, fact) for fact in facts]
+    try:
+        texts = {body.text() for body in bodies}
+    except Untranslatable as second:
+        raise Untranslatable(node, f"{error.reason}; flat: {second.reason}") from error
+    if len(texts) != 1:
+        raise Untranslatable(node, f"{error.reason}; flat: its calls differ between instances")
+    if len({tuple(map(ast.unparse, body.inputs.values())) for body in bodies}) != 1:  # a loop over cells, say
+        raise Untranslatable(node, f"{error.reason}; flat: its tensors differ between the times it ran")
+    first, text = bodies[0], texts.pop()
+    name = _unique(scope, f"{base}_flat", text)
+    if text != known:
+        scope.work.generated.setdefault(f"flat:{name}", first.function(name, f"flat:{name}", scope))
+    return ast.Call(ast.Name(name, ast.Load()), [first.inputs[p] for p in first.inputs], []), text
 
 
 def _single_call(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr | None:

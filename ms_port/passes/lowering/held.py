@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -372,7 +372,23 @@ def _instance_body(work: Work, module: ModuleInstance) -> dict[str, ast.stmt]:
         layer = {_SUPER: _layer_init(work, module, base, tensors)}
         names = [n for n in names if n not in {rule.torch for rule in row.weights}]
     made = {name: _held(work, module.path, name) for name in dict.fromkeys(names)}
-    return layer | {name: statement for name, statement in made.items() if statement is not None}
+    return layer | {name: s for name, s in made.items() if s is not None} | dict(_in_plain_modules(work, module))
+
+
+def _in_plain_modules(work: Work, module: ModuleInstance) -> Iterator[tuple[str, ast.stmt]]:
+    """``self.noises.noise_0 = ...`` of a child that is an ``nn.Module()`` to which things were added."""
+    for name, path in module.children:
+        holder = work.program.modules.get(path)
+        if holder is None or holder.cls != "torch.nn.Module":
+            continue
+        prefix = f"{path}."
+        tensors = [p for p in work.program.parameters if p.startswith(prefix) and "." not in p[len(prefix) :]]
+        for own in [*(p[len(prefix) :] for p in tensors), *(child for child, _ in holder.children)]:
+            statement = _held(work, path, own)
+            if isinstance(statement, ast.Assign):
+                inner = ast.Attribute(ast.Name("self", ast.Load()), name, ast.Load())
+                statement.targets = [ast.Attribute(inner, own, ast.Store())]
+                yield f"{name}.{own}", statement
 
 
 _SUPER = "layer"

@@ -206,7 +206,8 @@ def _dtype(scope: Scope, node: ast.Call) -> ast.expr | None:
 def _allocated(scope: Scope, node: ast.AST, results: Sequence[Value], flagged: bool = True) -> ast.Call:
     """Zeros of the right shape: the values come with the weights (which is said where ``flagged``)."""
     shapes = [Literal(v.shape) for v in results if isinstance(v, TensorValue)]
-    if not shapes or not same(shapes):
+    shape = sizes_of(scope, node, results)
+    if not shapes or (shape is None and not same(shapes)):
         raise Untranslatable(node, "its shape differs between instances")
     value = results[0]
     assert isinstance(value, TensorValue)
@@ -218,10 +219,41 @@ def _allocated(scope: Scope, node: ast.AST, results: Sequence[Value], flagged: b
             "Load the converted weights before use.",
             severity="info",
         )
-    arguments = [expression("'zeros'"), literal(value.shape)]
+    arguments = [expression("'zeros'"), shape or literal(value.shape)]
     if value.dtype != "float32":
         arguments.append(dtype_expression(value.dtype))
     return ast.Call(ast.Name("initializer", ast.Load()), arguments, [])
+
+
+_NEW = frozenset({"new_zeros", "new_ones", "new_empty", "new_full"})
+
+
+def sizes_of(scope: Scope, node: ast.AST, results: Sequence[Value]) -> ast.expr | None:
+    """The shape as the source gives it, found behind what leaves shapes alone: ``torch.randn(n, m).div_(scale)``."""
+    shapes = [v.shape for v in results if isinstance(v, TensorValue)]
+    inner: list[ast.expr] = []
+    match node:
+        case ast.Call(func=ast.Attribute(attr=attr)) if attr in _NEW:
+            return _attempted(scope, node, "torch.full" if attr == "new_full" else "torch.zeros")
+        case ast.Call() if (name := _creation(scope, node)) is not None:
+            return _attempted(scope, node, name)
+        case ast.Call(func=func, args=args):
+            inner = [*([func.value] if isinstance(func, ast.Attribute) else []), *args[:1]]
+        case ast.BinOp(left=left, right=right):
+            inner = [left, right]
+        case ast.UnaryOp(operand=operand):
+            inner = [operand]
+    for part in inner:
+        if [v.shape for v in scope.values(part) if isinstance(v, TensorValue)] == shapes:
+            return sizes_of(scope, part, results)
+    return None
+
+
+def _attempted(scope: Scope, node: ast.Call, name: str) -> ast.expr | None:
+    try:
+        return _shape(scope, node, name)
+    except Untranslatable:
+        return None
 
 
 __all__ = ["buffer_value", "host_tensor", "lower_parameter", "parameter_value"]
