@@ -128,5 +128,3 @@ CASES: Dict[str, Tuple[Callable[[], nn.Module], Tuple[Tensor, ...]]] = {
     "late lambda": (LateLambda, (x4,)),
     "read later": (ReadLater, (x4,)),
 }
-EXPECTED = {"late lambda": {"MSP103"}}
-"""Nets that are equal to torch and yet carry a flag, with its rule."""
