@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mindspore as ms
 from mindspore import Tensor, ops
 
 
