@@ -84,7 +84,7 @@ class Inference:
         )
         for index, argument in enumerate(names):
             kind = function.parameters.get(argument.arg)
-            if index == 0 and owner is not None and argument.arg in ("self", "cls"):
+            if index == 0 and owner is not None and not _static(function.node):
                 kind = ("inst", owner)
             if kind is None and argument.annotation is not None:
                 kind = self.annotated(function.module, argument.annotation)
@@ -116,6 +116,11 @@ class Inference:
         if full in ("torch.Tensor", "torch.LongTensor", "torch.FloatTensor"):
             return "tensor"
         return INSTANCES.get(full) or {"int": "number", "float": "number", "bool": "number", "str": "str"}.get(full)
+
+
+def _static(node: ast.AST) -> bool:
+    """Whether a method is given no instance."""
+    return any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in getattr(node, "decorator_list", ()))
 
 
 def _trained_names(module: Module) -> set[str]:

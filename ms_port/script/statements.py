@@ -18,6 +18,10 @@ from ms_port.script.syntax import blocks, targets
 
 IMPORTS_HERE = "__imports_of_ms_port__"
 
+SETTINGS = ("momentum", "eps", "p")
+"""Settings of BatchNorm and Dropout that may be written later."""
+BUILT_IN = ("stride", "padding", "dilation", "groups", "padding_mode", "kernel_size", "negative_slope", "scale_factor")
+
 
 class Statements:
     """Renders one file."""
@@ -176,6 +180,8 @@ class Statements:
                 return None
             case ast.Assign(targets=[ast.Attribute(attr="data", value=holder)], value=value) if self._tensor(holder):
                 return f"{self.e.needs.name('assign')}({self.e.render(holder)}, {self.e.render(value)})"
+            case ast.Assign(targets=[ast.Attribute() as target], value=value) if self._of_layer(target):
+                return self._layer_written(node, target, value)
             case ast.Assign() if (inner := self._gradient_call(node)) is not None:
                 return self._gradient(node, inner, indent)
             case ast.Assign(targets=[target]):
@@ -184,6 +190,24 @@ class Statements:
                 made = text[self._value_start(node) :].strip()
                 return None if made == self.source.segment(target) and text != self.source.segment(node) else text
         return self._compound(node)
+
+    def _of_layer(self, target: ast.Attribute) -> bool:
+        """Whether what is written is a layer's setting: MindSpore's layers have built it into an operation."""
+        if target.attr not in (*SETTINGS, *BUILT_IN):
+            return False
+        kind, name = self.e.inference.of(target.value), dotted(target.value) or ast.unparse(target.value)
+        if kind == "module" or (isinstance(kind, tuple) and kind[0] == "layer"):
+            return name != "self"
+        return kind is None and target.attr in BUILT_IN and any(w in name for w in ("conv", "layer", "downsample"))
+
+    def _layer_written(self, node: ast.Assign, target: ast.Attribute, value: ast.expr) -> str:
+        if target.attr in BUILT_IN:
+            reason = f"the {target.attr} of a layer that is made: give it to the layer's constructor"
+            self.e.refuse(node, "MSP602", f"torch.nn.Module.{target.attr}", reason)
+            return self.source.segment(node)
+        text = f"{self.e.needs.name('set_attribute')}({self.e.render(target.value)}, {target.attr!r}, {self.e.render(value)})"
+        self.e.change(node, "MSP607", text, f"torch.nn.Module.{target.attr}")
+        return text
 
     def _gradient_call(self, node: ast.Assign) -> ast.Call | None:
         """The ``autograd.grad`` of an assignment."""

@@ -1,6 +1,6 @@
 """Layers made from torch's arguments, where they are known at run time only: passed by ``**``, or to what a name holds; losses' base."""
 
-from mindspore import nn
+from mindspore import nn, ops
 
 from .layer_norm import FlexibleBatchNorm
 
@@ -29,6 +29,18 @@ def conv3d_of(
 
 def dense_layer_of(in_features, out_features, bias=True):
     return nn.Dense(in_features, out_features, has_bias=bias)
+
+
+def set_attribute(cell, name, value):
+    """Write a setting of a layer. MindSpore's BatchNorm and Dropout have it in an operation, which is made anew."""
+    setattr(cell, name, value)
+    if isinstance(cell, (nn.BatchNorm1d, nn.BatchNorm2d)):
+        cell.bn_train = ops.BatchNorm(True, cell.eps, cell.momentum, cell.format)
+        cell.bn_infer = ops.BatchNorm(False, cell.eps, data_format=cell.format)
+    elif isinstance(cell, nn.BatchNorm3d):
+        set_attribute(cell.bn2d, name, value)
+    elif isinstance(cell, nn.Dropout):
+        cell.dropout = ops.Dropout(1.0 - cell.p)
 
 
 class Loss(nn.Cell):
