@@ -73,10 +73,21 @@ class Expressions:
             first, last = self.source.span(child)
             if first < position:
                 continue  # shares its text with what was rendered (``lambda`` defaults and the like)
-            pieces += [self.source.between(position, first), self.render(child)]
+            pieces += [self.source.between(position, first), self._operand(child)]
             position = last
         pieces.append(self.source.between(position, end))
         return "".join(pieces)
+
+    def _operand(self, node: ast.AST) -> str:
+        """As render; an expression that became a looser one keeps together beside an operator, a dot or an index."""
+        text = self.render(node)
+        place = self.source.parents.get(node)
+        held = isinstance(place, (ast.BinOp, ast.UnaryOp, ast.Compare, ast.Await))
+        held = held or (isinstance(place, (ast.Attribute, ast.Subscript)) and place.value is node)
+        held = held or (isinstance(place, ast.Call) and place.func is node)
+        if not held or not isinstance(node, ATOMS) or text == self.source.segment(node):
+            return text
+        return f"({text})" if _loose(text) and not wrapped(text) else text
 
     def atom(self, node: ast.expr) -> str:
         """The text of a node as a receiver or operand."""

@@ -33,6 +33,8 @@ IN_PLACE = {
     "add_": "{r} + {0}", "sub_": "{r} - {0}", "mul_": "{r} * {0}", "div_": "{r} / {0}", "copy_": "{0}", "zero_": "0", "fill_": "{0}", "pow_": "{r} ** {0}",
     "neg_": "-{r}", "set_": "{0}",
 }  # fmt: skip
+SHAPES = frozenset({"unsqueeze_", "squeeze_", "t_", "transpose_", "swapaxes_", "swapdims_"})
+"""Methods that change a tensor's shape in place."""
 RANDOM_IN_PLACE = {
     "normal_": "ops.randn({r}.shape) * {std} + {mean}",
     "uniform_": "ops.rand({r}.shape) * ({high} - {low}) + {low}",
@@ -103,6 +105,8 @@ def call(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | None:
         return _format(e, node, func)
     if is_module(kind):
         return module_call(e, node, func)
+    if kind == "shape" and name == "numel":
+        return f"{e.needs.name('math')}.prod({e.render(func.value)})"
     if (
         kind in ("object", "distribution", "generator")
         or kind == "scaler"
@@ -416,7 +420,15 @@ def in_place(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | None:
 
 
 def _written(e: Expressions, node: ast.Call, root: ast.expr, target: str, value: str) -> str:
-    """``value`` written into ``target``; where a gradient flows a name is bound anew instead."""
+    """``value`` written into ``target``; where a gradient flows, or the shape changes, a name is bound anew instead."""
+    if isinstance(root, ast.Call):  # of nobody else's
+        return value
+    if step_of(node) in SHAPES:
+        if isinstance(root, ast.Name):
+            return f"({target} := {value})"
+        if isinstance(root, ast.Attribute) and isinstance(e.source.parents.get(node), ast.Expr):
+            return f"{target} = {value}"
+        return e.refuse(node, "MSP602", f"torch.Tensor.{step_of(node)}", "assign its result where it is called")
     computes = e.in_region or (e.in_cell and e.function is not None and e.function.name == "forward")
     if not computes or not isinstance(root, ast.Name) or e.inference.of(root) == "parameter":
         return f"{e.needs.name('assign')}({target}, {value})"

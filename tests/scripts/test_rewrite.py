@@ -107,6 +107,9 @@ LINES = {
     ),
     "comparison of classes": ("ok = type(m) in (nn.Linear, nn.Conv2d)", "type(m) in (nn.Dense, nn.Conv2d)"),
     "arguments that a template has no place for": ("i = torch.randperm(4, dtype=torch.int32)", "astype(ms.int32)"),
+    "an index behind an operation": ("x = torch.ones(2, 2)\ny = x.frac()[0]", "y = (x - ops.trunc(x))[0]"),
+    "a factor of an operation": ("x = torch.ones(2, 2)\ny = 2 * x.frac()", "y = 2 * (x - ops.trunc(x))"),
+    "a shape changed in place": ("x = torch.ones(2, 2)\nx.unsqueeze_(0)", "x = x.expand_dims(0)"),
     "a normed weight": (
         "from torch.nn.utils import weight_norm\nn = 3\nm = weight_norm(nn.Conv1d(2, n, 3, padding=2))",
         "WeightNormConv1d(2, n, 3, padding=2)",

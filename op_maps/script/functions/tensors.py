@@ -20,6 +20,16 @@ def nonzero_by_axis(x):
     return tuple(found[:, axis] for axis in range(x.ndim))
 
 
+def unique(x, sorted=True, return_inverse=False, return_counts=False, dim=None):
+    """The different elements, or slices, in order; on request where each element went, and how often each was met."""
+    array = x.asnumpy()
+    found = np.unique(array, return_inverse=True, return_counts=True, axis=dim)
+    values, inverse, counts = (Tensor(np.ascontiguousarray(part)) for part in found)
+    shape = array.shape if dim is None else (array.shape[dim],)
+    wanted = [values, *([inverse.reshape(shape)] if return_inverse else []), *([counts] if return_counts else [])]
+    return wanted[0] if len(wanted) == 1 else tuple(wanted)
+
+
 def scatter_source(value, index, like):
     """The values that scatter writes: a number for all places, or what lies under the index."""
     if not isinstance(value, Tensor):
