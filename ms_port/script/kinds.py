@@ -109,6 +109,8 @@ def item_of(held: Kind, index: ast.expr) -> Kind:
             return held
         if held[0] == "dict":
             return held[1]
+        if (held[0] == "inst" and held[1].family == "dict") or (held[0] == "layer" and held[1].endswith("ModuleDict")):
+            return "module"
         return element(held)
     if held == "parameter":
         return "tensor"

@@ -7,6 +7,7 @@ what stands between them; what they assign and is read elsewhere is given back b
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
@@ -81,6 +82,10 @@ class Effects:
     """Names of the attributes among them."""
 
 
+def _overlap(one: Region, other: Region) -> bool:
+    return one.block is other.block and one.first <= one.last and one.first <= other.last and other.first <= one.last
+
+
 class Finder:
     """Regions of one scope (a function's body or a file's top level)."""
 
@@ -117,7 +122,7 @@ class Finder:
             if same and ast.dump(same[0].backwards[0].loss) == ast.dump(backward.loss) and region.last >= region.first:
                 same[0].backwards.append(backward)
                 same[0].test = None if same[0].test is None or region.test is None else same[0].test
-            elif same and region.last >= region.first:
+            elif region.last >= region.first and any(_overlap(r, region) for r in found):
                 region.again, region.first = [*region.again, *region.body], region.last + 1
                 found.append(region)
             else:
@@ -261,7 +266,22 @@ class Finder:
         )
         if unknown and isinstance(node.func, ast.Attribute) and is_tensor(self.inference.of(node.func.value)):
             return False
-        return unknown and any(is_tensor(self.inference.of(a)) for a in given)
+        if not unknown or not given:
+            return False
+        kinds = [self.inference.of(a) for a in given]
+        if any(map(is_tensor, kinds)):
+            return True
+        return None in kinds and self._may_be_module(node.func)  # what it gets may be a tensor, and what it is a model
+
+    def _may_be_module(self, func: ast.expr) -> bool:
+        """Whether a callee of which nothing is known is a variable, an item, or an attribute of ``self``: no method, no import."""
+        if isinstance(func, ast.Subscript):
+            return True
+        name = dotted(func) or ""
+        root, _, rest = name.partition(".")
+        if hasattr(builtins, root):
+            return False
+        return not rest or (root == "self" and "." not in rest)
 
     # one region
 

@@ -53,6 +53,10 @@ class Weights:
         if id(cell) in self.seen:
             return
         self.kept.append(cell)
+        holders = [inner for _, inner in cell.cells_and_names() if _own("", inner)]
+        if holders and all(id(inner) in self.seen for inner in holders):  # a wrapper around what is in use
+            self.seen.add(id(cell))
+            return
         if used:
             self.mark(cell)
         have = {name: p for path, inner in cell.cells_and_names() for name, p in _own(path, inner)}
@@ -152,8 +156,7 @@ def _calls(ms: Any, loader: Weights, draws: Draws) -> None:
             return deepcopy(item, memo)
         loader(item, False)
         made = deepcopy(item, memo)
-        if id(item) in loader.seen:
-            loader.mark(made)
+        loader.mark(made)
         return made
 
     ms.nn.Cell.__call__, ms.nn.Cell.state_dict = called, state_dict

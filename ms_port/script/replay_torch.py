@@ -45,9 +45,15 @@ def _weights(torch: Any, folder: Path, draws: Draws) -> None:
     noise = torch.Generator()
     taken = 0
 
+    def holds(module: Any) -> bool:
+        own = [*module._parameters.values(), *module._buffers.values()]
+        return any(t is not None for t in own) and not isinstance(module, torch.optim.swa_utils.AveragedModel)
+
     def named(module: Any) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for path, inner in module.named_modules():
+            if not holds(inner):
+                continue
             own = [*inner._parameters.items(), *((k, b) for k, b in inner._buffers.items())]
             row = next(
                 (
@@ -78,6 +84,10 @@ def _weights(torch: Any, folder: Path, draws: Draws) -> None:
         if id(module) in seen:
             return
         kept.append(module)
+        holders = [inner for inner in module.modules() if holds(inner)]
+        if holders and all(id(inner) in seen for inner in holders):  # a wrapper around what is in use
+            seen.add(id(module))
+            return
         if used:
             seen.update(id(inner) for inner in module.modules())
         state = named(module)
@@ -106,12 +116,11 @@ def _weights(torch: Any, folder: Path, draws: Draws) -> None:
             snapshot(item, False)
             made = deepcopy(item, memo)
             kept.append(made)
-            if id(item) in seen:
-                seen.update(id(inner) for inner in made.modules())
+            seen.update(id(inner) for inner in made.modules())
             return made
         return deepcopy(item, memo)
 
-    copy.deepcopy = copied  # type: ignore[assignment]
+    copy.deepcopy = torch.optim.swa_utils.deepcopy = copied  # type: ignore[assignment]
 
 
 if __name__ == "__main__":

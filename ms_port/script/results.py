@@ -51,6 +51,8 @@ def api_result(name: str, kinds: Sequence[Kind]) -> Kind:
         return INSTANCES[name]
     if head.startswith("torch.optim.lr_scheduler"):
         return "scheduler"
+    if head == "torch.optim.swa_utils":
+        return {"AveragedModel": "module", "SWALR": "scheduler"}.get(last)
     if head.startswith("torch.optim"):
         return "optimizer"
     if head == "torch.nn.init" or head == "torch.nn.utils":
@@ -106,6 +108,8 @@ def api_result(name: str, kinds: Sequence[Kind]) -> Kind:
         return kinds[0] if kinds else None
     if root == "tqdm" or last == "tqdm":
         return kinds[0] if kinds else None
+    if root == "itertools":
+        return kinds[0] if kinds and last in ("islice", "cycle", "chain") else None
     if root in ("math", "time", "random"):
         return "number"
     return None
@@ -201,6 +205,9 @@ def module_method(name: str, base: Kind) -> Kind:
         "named_buffers": ("list", ("tuple", "str", "tensor")),
         "state_dict": ("dict", "tensor"),
     }
+    if name in ("items", "values", "keys"):  # of a ModuleDict
+        held: dict[str, Kind] = {"items": ("tuple", "str", "module"), "values": "module", "keys": "str"}
+        return ("list", held[name])
     if name in (
         "to",
         "cuda",

@@ -106,13 +106,24 @@ class Steps:
         taken.add(gradients)
         optimizers = self._optimizers(region)
         sure = [] if any(map(self._optional, optimizers)) else optimizers
-        weights = " + ".join(f"{o}.parameters" for o in sure) or self._trainable(region)
+        weights = " + ".join(self._parameters_of(o, region) for o in sure) or self._trainable(region)
         arguments, shared = self._arguments(region)
         again = arguments if in_loop(self.current.body, region.block) else []  # what one round leaves to the next
         given = [n for n in self._given(region, again) if not plain or n != dotted(backward.loss)]
         loss = dotted(backward.loss) if plain and isinstance(backward.loss, ast.Name) else None
         direct = self._direct(region, sure)
         return Plan(name, gradients, weights, loss or "_", given, arguments, shared, direct)
+
+    def _parameters_of(self, optimizer: str, region: Region) -> str:
+        """What an optimizer trains; of all those that a loop steps through after the backward: ``for o in optimizers: o.step()``."""
+        mine = region.backwards[-1].statement
+        for loop in (node for statement in self.current.body for node in ast.walk(statement)):
+            if not isinstance(loop, (ast.For, ast.comprehension)) or any(node is mine for node in ast.walk(loop)):
+                continue
+            if optimizer in {n.id for n in ast.walk(loop.target) if isinstance(n, ast.Name)}:
+                target, held = ast.unparse(loop.target).strip("()"), self.s.e.render(loop.iter)
+                return f"[p for {target} in {held} for p in {optimizer}.parameters]"
+        return f"{optimizer}.parameters"
 
     def _optimizers(self, region: Region) -> list[str]:
         """Optimizers that step behind this backward before their gradients are cleared, in the order of the source."""

@@ -1,6 +1,5 @@
 """What a training script does around the model: checkpoints, devices, processes, event files."""
 
-import copy
 import os
 import time
 
@@ -326,28 +325,3 @@ class FunctionCell(nn.Cell):
         found = self.function.backward(self.context, *gradients)
         found = found if isinstance(found, tuple) else (found,)
         return tuple(ops.zeros_like(x) if g is None and isinstance(x, Tensor) else g for x, g in zip(given, found))
-
-
-class AveragedModel(nn.Cell):
-    """A running mean of a model's parameters, by equal parts or by ``avg_fn(mean, parameter, number)``."""
-
-    def __init__(self, model, device=None, avg_fn=None, multi_avg_fn=None, use_buffers=False):
-        super().__init__(auto_prefix=False)
-        if multi_avg_fn is not None:
-            raise NotImplementedError("MSP602: AveragedModel with multi_avg_fn; give it avg_fn")
-        self.module = copy.deepcopy(model)
-        self.n_averaged, self.avg_fn, self.use_buffers = 0, avg_fn, use_buffers
-
-    def construct(self, *args, **kwargs):
-        return self.module(*args, **kwargs)
-
-    def update_parameters(self, model):
-        trained = {name for name, parameter in model.parameters_and_names() if parameter.requires_grad}
-        others = dict(model.parameters_and_names())
-        for name, mean in self.module.parameters_and_names():
-            new = others[name]
-            if self.n_averaged and (name in trained or self.use_buffers):  # other buffers are the last model's
-                step = (new - mean) / (self.n_averaged + 1)
-                new = mean + step if self.avg_fn is None else self.avg_fn(mean, new, self.n_averaged)
-            ops.assign(mean, new + 0)
-        self.n_averaged += 1
