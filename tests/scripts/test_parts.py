@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from migrating import parts
 
 NAMES = {"SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "clip_grad_norm_", "clip_grad_value_", "GradScaler", "save", "load"} | {
-    "DataLoader", "TensorDataset", "DistributedSampler", "Categorical", "NormalDistribution", "pad_sequence", "as_tensor", "FloatTensor", "ModuleDict", "Normalize", "Resize", "CenterCrop", "ToTensor", "assign", "random_split", "Generator", "WeightedRandomSampler", "pretrained_embedding", "load_state", "AveragedModel", "dense_of", "normal_draw", "strided", "OPTIMIZERS", "SCHEDULERS", "DATASETS", "index_by_numpy", "conv1d_of", "conv2d_of", "conv3d_of", "named_parameters", "named_buffers", "state_of"
+    "DataLoader", "TensorDataset", "DistributedSampler", "Categorical", "NormalDistribution", "pad_sequence", "as_tensor", "FloatTensor", "ModuleDict", "Normalize", "Resize", "CenterCrop", "ToTensor", "assign", "random_split", "Generator", "WeightedRandomSampler", "pretrained_embedding", "load_state", "AveragedModel", "dense_of", "normal_draw", "strided", "OPTIMIZERS", "SCHEDULERS", "DATASETS", "index_by_numpy", "conv1d_of", "conv2d_of", "conv3d_of", "named_parameters", "named_buffers", "state_of", "SWALR", "update_bn", "set_attribute", "unique"
 }  # fmt: skip
 OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("SGD", {"lr": 0.1}),
@@ -357,3 +357,47 @@ def test_parameters_have_the_names_that_torch_gives_them(ours: Any) -> None:
     state = {name: ms.Tensor(np.full(v.shape, 7, np.float32)) for name, v in ours.state_of(net).items()}
     ours.load_state(net, state)
     assert all((p.asnumpy() == 7).all() for p in net.get_parameters())
+
+
+def test_settings_of_layers_that_are_written_later(ours: Any) -> None:
+    import mindspore as ms
+
+    batches = [np.random.default_rng(i).standard_normal((5, 3)).astype(np.float32) for i in range(3)]
+    real, mine = torch.nn.BatchNorm1d(3), ms.nn.BatchNorm1d(3).set_train()
+    real.momentum, real.eps = 0.7, 0.01
+    for name, value in (("momentum", 0.7), ("eps", 0.01)):
+        ours.set_attribute(mine, name, value)
+    for batch in batches:
+        np.testing.assert_allclose(mine(ms.Tensor(batch)).asnumpy(), real(torch.tensor(batch)).detach(), atol=1e-5)
+    np.testing.assert_allclose(mine.moving_variance.asnumpy(), real.running_var, rtol=1e-5)
+    torch.optim.swa_utils.update_bn([torch.tensor(b) for b in batches], real)
+    ours.update_bn([ms.Tensor(b) for b in batches], mine)
+    np.testing.assert_allclose(mine.moving_mean.asnumpy(), real.running_mean, rtol=1e-5)
+    np.testing.assert_allclose(mine.moving_variance.asnumpy(), real.running_var, rtol=1e-5)
+
+
+def test_swalr(ours: Any) -> None:
+    import mindspore as ms
+
+    one = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.5)
+    other = ours.SGD([ms.Parameter(ms.Tensor(np.zeros(1, np.float32)))], lr=0.5)
+    for options in (
+        {"swa_lr": 0.1, "anneal_epochs": 3},
+        {"swa_lr": 0.2, "anneal_epochs": 0, "anneal_strategy": "linear"},
+    ):
+        a, b = torch.optim.swa_utils.SWALR(one, **options), ours.SWALR(other, **options)
+        for _ in range(5):
+            one.step()
+            a.step()
+            b.step()
+            assert b.get_last_lr() == pytest.approx(a.get_last_lr())
+
+
+def test_unique(ours: Any) -> None:
+    import mindspore as ms
+
+    array = np.array([[3, 1], [2, 1], [3, 1]])
+    for options in ({}, {"return_counts": True}, {"return_inverse": True, "return_counts": True}, {"dim": 0}):
+        wanted, found = torch.unique(torch.tensor(array), **options), ours.unique(ms.Tensor(array), **options)
+        wanted, found = (v if isinstance(v, tuple) else (v,) for v in (wanted, found))
+        assert [w.tolist() for w in wanted] == [f.asnumpy().tolist() for f in found]

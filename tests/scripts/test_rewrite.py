@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import random
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -565,3 +566,51 @@ def train():
 """,
     )
     assert "value_and_grad(forward_fn, None, trainable(net))" in text
+
+
+def test_what_an_unknown_variable_computes_is_part_of_the_loss(tmp_path: Path) -> None:
+    """``nets["a"](x)`` of a ModuleDict and ``model(x)`` of a parameter, with ``x`` out of an unknown iterable."""
+    source = """
+    def train(model, criterion, batches, optimizer):
+        nets = nn.ModuleDict({"a": nn.Linear(2, 2)})
+        for x, y in batches:
+            h = nets["a"](x)
+            out = model(x)
+            loss = criterion(out + h, y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    """
+    text, _ = migrated(tmp_path, HEAD + textwrap.dedent(source))
+    function = text[text.index("def forward_fn") : text.index("return loss")]
+    assert "nets[" in function and "model(x)" in function
+
+
+def test_optimizers_that_a_loop_steps_are_all_trained(tmp_path: Path) -> None:
+    source = """
+    net = nn.Linear(2, 2)
+    optimizers = [torch.optim.SGD(net.parameters(), lr=0.1)]
+    for x in torch.ones(3, 4, 2):
+        loss = net(x).sum()
+        for o in optimizers: o.zero_grad()
+        loss.backward()
+        for o in optimizers: o.step()
+    """
+    text, _ = migrated(tmp_path, HEAD + textwrap.dedent(source))
+    assert "[p for o in optimizers for p in o.parameters])()" in text
+
+
+def test_two_losses_over_the_same_statements(tmp_path: Path) -> None:
+    source = """
+    net = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    out = net(torch.ones(4, 2))
+    first = out.sum()
+    second = first + out.mean()
+    first.backward(retain_graph=True)
+    second.backward()
+    optimizer.step()
+    """
+    text, found = migrated(tmp_path, HEAD + textwrap.dedent(source))
+    assert text.count("value_and_grad(") == 2 and text.count("accumulate(optimizer.parameters, ") == 2
+    assert "MSP606" in {note.rule for note in found.open}
