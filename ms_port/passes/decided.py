@@ -8,13 +8,15 @@ with nothing left that reads it the parameter or field goes. Numbers stay: they 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ms_port.ir.program import Choice, FunctionDef, Program
 from ms_port.ir.tree import copy, literal, names_stored, nid
 from ms_port.ir.values import Literal, ObjectValue, Value
 from ms_port.passes.rewrite import all_functions, map_functions
+from ms_port.passes.signatures import parameters
 
 
 def choices(function: FunctionDef, test: ast.expr, lost: Sequence[ast.stmt] = ()) -> Iterator[Choice]:
@@ -49,11 +51,16 @@ def settle(program: Program) -> Program:
     wanted = {(c.kind, c.owner, c.name): c.value for c in program.decided}
     varied = {(c.kind, c.owner, c.name) for c in program.decided if wanted[c.kind, c.owner, c.name] != c.value}
     wanted = {k: v for k, v in wanted.items() if k not in varied and not _varies(program, k, v)}
-    for function in all_functions(program):
-        if function.name == "__init__":
-            wanted |= {k: v for k, v in _behind_attributes(function, wanted) if not _varies(program, k, v)}
     if not wanted:
         return program
+    functions = {f.key: f for f in all_functions(program)}
+    known = 0
+    while known < len(wanted):
+        known = len(wanted)
+        for function in functions.values():
+            if function.during_init:
+                found = [*_behind_attributes(function, wanted), *_behind_calls(function, wanted, functions)]
+                wanted |= {k: v for k, v in found if k not in wanted and not _varies(program, k, v)}
     read = frozenset(_read_attributes(program))
     return map_functions(program, lambda f: _settled(f, wanted, read))
 
@@ -83,6 +90,42 @@ def _behind_attributes(
             yield ("parameter", function.key, value.id), decided
         elif isinstance(value, ast.Attribute):
             yield from ((("field", cls, value.attr), decided) for cls in getattr(value, "of_configs", ()))
+
+
+def _behind_calls(
+    function: FunctionDef, wanted: dict[tuple[str, str, str], Literal], functions: Mapping[str, FunctionDef]
+) -> Iterator[tuple[tuple[str, str, str], Literal]]:
+    """The function's own parameters, and fields, that it hands on as a decided parameter of another function."""
+    own = {a.arg for a in [*function.node.args.args, *function.node.args.kwonlyargs]}
+    own -= {n for s in function.body for n in names_stored(s)}
+    for node in (n for statement in function.body for n in ast.walk(statement) if isinstance(n, ast.Call)):
+        called = [functions[key] for key in getattr(node, "callees", ()) if key in functions]
+        bound = [{n for s in f.body for n in names_stored(s)} for f in called]
+        for value, names in _handed_on(node, called):
+            given = zip(called, names, bound, strict=True)
+            decided = {
+                wanted.get(("parameter", f.key, name)) if name not in again else None for f, name, again in given
+            }
+            literal_value = decided.pop() if len(decided) == 1 else None
+            if literal_value is None:
+                continue
+            if isinstance(value, ast.Name) and value.id in own:
+                yield ("parameter", function.key, value.id), literal_value
+            elif isinstance(value, ast.Attribute):
+                yield from ((("field", cls, value.attr), literal_value) for cls in getattr(value, "of_configs", ()))
+
+
+def _handed_on(node: ast.Call, called: Sequence[FunctionDef]) -> Iterator[tuple[ast.expr, list[str]]]:
+    """Each argument of a call, with the name that it has in each function that the call reaches."""
+    if not called or any(isinstance(a, ast.Starred) for a in node.args):
+        return
+    positional = [parameters(f) for f in called]
+    for i, argument in enumerate(node.args):
+        if all(i < len(names) for names in positional):
+            yield argument, [names[i] for names in positional]
+    for keyword in node.keywords:
+        if keyword.arg is not None:
+            yield keyword.value, [keyword.arg for _ in called]
 
 
 def _attribute_stores(statement: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
@@ -119,7 +162,9 @@ def _is_a(program: Program, cls: str, base: str) -> bool:
 def _settled(function: FunctionDef, wanted: dict[tuple[str, str, str], Literal], read: frozenset[str]) -> FunctionDef:
     if not function.during_init:
         return function
-    stored = {n for s in function.body for n in names_stored(s)}
+    stored = Counter(
+        n.id for s in function.body for n in ast.walk(s) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)
+    )
     change = _Settle(function.key, wanted, stored)
     body = [copy(s) for s in function.body if not _is_unread_option(s, function.owner or "", wanted, read)]
     change.changed = len(body) < len(function.body)
@@ -139,8 +184,10 @@ def _is_unread_option(
 class _Settle(ast.NodeTransformer):
     """Replaces the reads of decided options, and decides what becomes constant by it."""
 
-    def __init__(self, key: str, wanted: dict[tuple[str, str, str], Literal], stored: set[str]) -> None:
+    def __init__(self, key: str, wanted: dict[tuple[str, str, str], Literal], stored: Counter[str]) -> None:
         self._key, self._wanted, self._stored = key, wanted, stored
+        self._locals: dict[str, object] = {}
+        """Names that are bound once, to what became constant."""
         self.changed = False
 
     def statement(self, statement: ast.stmt) -> list[ast.stmt]:
@@ -149,6 +196,11 @@ class _Settle(ast.NodeTransformer):
         touched, self.changed = self.changed, self.changed or before
         if isinstance(made, ast.Assert) and touched and _constant(made.test) == (True,):
             return []
+        match made:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if touched and self._stored[name] == 1:
+                if (known := _constant(value)) is not None and type(known[0]) is bool:
+                    self._locals[name] = known[0]
+                    return []
         return made if isinstance(made, list) else [made]
 
     def _replaced(self, node: ast.expr, kind: str, owners: Sequence[str], name: str) -> ast.expr:
@@ -160,6 +212,9 @@ class _Settle(ast.NodeTransformer):
         return literal(value.value)
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
+        if isinstance(node.ctx, ast.Load) and node.id in self._locals:
+            self.changed = True
+            return literal(self._locals[node.id])
         if not isinstance(node.ctx, ast.Load) or node.id in self._stored:
             return node
         return self._replaced(node, "parameter", [self._key], node.id)

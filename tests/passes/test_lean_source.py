@@ -229,3 +229,52 @@ def test_what_is_read_of_a_configurations_code():
     assert derived_fields(Stage) == (("out", "2 * self.width"),)
     assert derived_fields(Settings) == ()
     assert derived_fields(int) == ()
+
+
+def make_aa(layer, channels, enable=True, noop=nn.Identity):
+    if layer is None or not enable:
+        return noop()
+    return layer.by_name("aa")(channels)
+
+
+class Plane(nn.Module):
+    def __init__(self, width, out, stride=1, dilation=1, act=nn.ReLU, aa=None):
+        super().__init__()
+        use_aa = aa is not None and stride == 2
+        self.conv = nn.Conv2d(width, out, 3, 1 if use_aa else stride, dilation, dilation)
+        self.act = act()
+        self.aa = make_aa(aa, out, enable=use_aa)
+
+    def forward(self, x):
+        return self.aa(self.act(self.conv(x)))
+
+
+def make_planes(widths, dilation=1, stride=1, device=None, dtype=None, **kwargs):
+    dd = {"device": device, "dtype": dtype}
+    planes = []
+    for i, width in enumerate(widths[:-1]):
+        settings = dict(stride=stride if i == 0 else 1, act=kwargs.get("act"), **kept(dd))
+        more = {"dilation": dilation * 1, "aa": kwargs.get("aa")}
+        planes.append(Plane(width, widths[i + 1], **settings, **more))
+    return planes
+
+
+def kept(options):
+    return {key: value for key, value in options.items() if value is not None}
+
+
+class Planes(nn.Module):
+    def __init__(self, widths=(3, 4, 5), dilation=1, stride=2, act=nn.ReLU, aa=None):
+        super().__init__()
+        self.planes = nn.Sequential(*make_planes(widths, dilation, stride, act=act, aa=aa))
+
+    def forward(self, x):
+        return self.planes(x)
+
+
+def test_keywords_of_a_constructor_stay_expressions_and_a_lost_option_goes_with_all_that_hands_it_on(tmp_path):
+    text, rules = _source(tmp_path, Planes, torch.ones(2, 3, 8, 8))
+    assert not rules
+    assert "dilation=dilation * 1" in text and "act=act" in text
+    assert "aa=" not in text and "use_aa" not in text
+    assert "nn.Conv2d(width, out, 3, stride, " in text

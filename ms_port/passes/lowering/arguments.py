@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ms_port.ir.program import CallFact
 from ms_port.ir.tree import copy, literal
-from ms_port.ir.values import DictValue, Literal, ModuleValue, ObjectValue, TensorValue, Value, holds_tensor
+from ms_port.ir.values import ClassValue, DictValue, Literal, ModuleValue, ObjectValue, TensorValue, Value, holds_tensor
 from ms_port.opmap import Argument
 from ms_port.opmap.signature import MISSING
 from ms_port.passes.lowering.absent import absent_name
@@ -149,6 +149,11 @@ def _unpacked(
     """One entry of ``**container``; ``default`` where some runs left it out."""
     if key in scope.spread and isinstance(container, ast.Name) and container.id == scope.varkw:
         return ast.Name(key, ast.Load())
+    if scope.host and isinstance(container, ast.Name) and (entry := scope.displays.get(container.id, {}).get(key)):
+        match entry:
+            case ast.Subscript(value=ast.Name(id=name) as others) if name == scope.varkw:
+                return _unpacked(scope, others, key, values, default)
+        return torch_argument(scope, entry, values)
     if same(values) and not holds_tensor(values[0]) and not _is_setting(scope, container, key, values[0]):
         try:
             return of_value(scope, container, values[0])
@@ -170,7 +175,9 @@ def _unpacked(
 def _is_setting(scope: Scope, container: ast.expr, key: str, value: Value) -> bool:
     """Whether an entry of a constructor's own ``**kwargs`` is a plain setting: it stays one, though it never varied."""
     own = isinstance(container, ast.Name) and container.id == scope.varkw
-    plain = isinstance(value, Literal) and type(value.value) in (bool, int, float, str, tuple)
+    plain = isinstance(value, ClassValue) or (
+        isinstance(value, Literal) and type(value.value) in (bool, int, float, str, tuple)
+    )
     return scope.host and own and plain and not _sets_entry(scope, key)
 
 

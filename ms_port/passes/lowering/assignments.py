@@ -52,7 +52,7 @@ def assign(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
         return []
     if not scope.host and (rebuilt := _output_field(scope, statement)) is not None:
         return [rebuilt]
-    if not scope.host and (entries := keyword_display(scope, statement)) is not None:
+    if (entries := keyword_display(scope, statement)) is not None:
         return entries
     value = detached(scope, statement.value, _stored_value(scope, statement), statement.targets)
     if (entered := _child_of_sequential(scope, statement, value)) is not None:

@@ -120,7 +120,14 @@ def _numpy_function(scope: Scope, node: ast.Call, name: str) -> ast.expr:
 
 def _rebuilt(scope: Scope, node: ast.Call, func: ast.expr) -> ast.Call:
     args = [lower(scope, a) for a in node.args]
-    return ast.Call(func, args, [ast.keyword(k.arg, lower(scope, k.value)) for k in node.keywords])
+    keywords: list[ast.keyword] = []
+    for keyword in node.keywords:
+        match keyword.arg, lower(scope, keyword.value):
+            case None, ast.Dict(keys=keys, values=values) if all(isinstance(k, ast.Constant) for k in keys):
+                keywords += [ast.keyword(str(ast.literal_eval(k)), v) for k, v in zip(keys, values, strict=True) if k]
+            case name, value:
+                keywords.append(ast.keyword(name, value))
+    return ast.Call(func, args, keywords)
 
 
 def _is_tensor_argument(facts: Sequence[CallFact]) -> bool:

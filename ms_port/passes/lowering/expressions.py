@@ -201,9 +201,15 @@ def _bool_op(scope: Scope, node: ast.expr) -> ast.expr:
 def _without_constants(node: ast.BoolOp) -> ast.expr:
     """``None or x`` is ``x``: an operand that became a constant decides nothing unless it ends the expression."""
     neutral = isinstance(node.op, ast.And)
-    *front, last = node.values
-    kept = [v for v in front if not (isinstance(v, ast.Constant) and bool(v.value) is neutral)]
-    return ast.BoolOp(node.op, [*kept, last]) if kept else last
+    kept: list[ast.expr] = []
+    for value in node.values:
+        constant = isinstance(value, ast.Constant)
+        if constant and bool(value.value) is not neutral:  # type: ignore[attr-defined]
+            kept.append(value)
+            break
+        if not constant or value is node.values[-1]:
+            kept.append(value)
+    return ast.BoolOp(node.op, kept) if len(kept) > 1 else kept[0]
 
 
 def _lambda(scope: Scope, node: ast.expr) -> ast.expr:

@@ -5,32 +5,86 @@ from __future__ import annotations
 import ast
 
 from ms_port.ir.tree import names_stored
+from ms_port.ir.values import entries_of
 from ms_port.passes.lowering.scope import Scope
 
 
 def keyword_display(scope: Scope, statement: ast.Assign) -> list[ast.stmt] | None:
     """No statement, the entries being noted in ``scope.displays``; None where the dict has to stay.
 
-    It may go where it is only handed on as ``**name``, and where its entries are names or constants that are not bound
-    anew afterwards: so a configuration in it need not be there.
+    It may go where it is only handed on as ``**name``, and where its entries are names or constants (in a constructor
+    also arithmetic of them) that are not bound anew afterwards: so a configuration in it need not be there.
     """
     match statement:
-        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Dict(keys=keys, values=values)):
-            pass
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_handed_on(scope, name):
+            plain = _entries(scope, value)
         case _:
             return None
-    plain = {str(k.value): value for k, value in zip(keys, values, strict=True) if isinstance(k, ast.Constant)}
-    if len(plain) != len(keys) or not _is_handed_on(scope, name):
+    if plain is None:
         return None
     end = _last_use(scope, name, statement.lineno)
     later = _bound_between(scope, statement.lineno, end)
-    for value in plain.values():
-        if any(not isinstance(n, ast.Name | ast.Attribute | ast.Constant | ast.Load) for n in ast.walk(value)):
+    allowed = _COMPUTED if scope.host else _PLAIN
+    for entry in plain.values():
+        if any(not isinstance(n, allowed) for n in ast.walk(entry)) and not _is_own_keyword(scope, entry):
             return None
-        if {n.id for n in ast.walk(value) if isinstance(n, ast.Name)} & (later - {name}):
+        if {n.id for n in ast.walk(entry) if isinstance(n, ast.Name)} & (later - {name}):
             return None
     scope.displays[name] = plain
     return []
+
+
+_PLAIN = (ast.Name, ast.Attribute, ast.Constant, ast.Load)
+_COMPUTED = (
+    *(*_PLAIN, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Subscript),
+    *(ast.operator, ast.unaryop, ast.boolop, ast.cmpop),
+)
+
+
+def _is_own_keyword(scope: Scope, entry: ast.expr) -> bool:
+    """``kwargs.get("norm_layer")`` in a constructor: a parameter of the port's."""
+    match entry:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="get"), args=args, keywords=[]):
+            return scope.host and name == scope.varkw and all(isinstance(a, ast.Constant) for a in args)
+    return False
+
+
+def _entries(scope: Scope, value: ast.expr) -> dict[str, ast.expr] | None:
+    """Keys and values of ``{"a": x}``, in a constructor also of ``dict(a=x, **others)``; None for other expressions."""
+    match value:
+        case ast.Dict(keys=keys, values=values):
+            pairs = [(k.value if isinstance(k, ast.Constant) else k, v) for k, v in zip(keys, values, strict=True)]
+        case ast.Call(func=ast.Name(id="dict"), args=[], keywords=keywords) if (
+            scope.host and "dict" not in scope.locals
+        ):
+            pairs = [(k.arg, k.value) for k in keywords]
+        case _:
+            return None
+    found: dict[str, ast.expr] = {}
+    for key, entry in pairs:
+        if key is None and scope.host:
+            others = _unpacked_entries(scope, entry)
+            if others is None or others.keys() & found.keys():
+                return None
+            found |= others
+        elif isinstance(key, str) and key not in found:
+            found[key] = entry
+        else:
+            return None
+    return found
+
+
+def _unpacked_entries(scope: Scope, container: ast.expr) -> dict[str, ast.expr] | None:
+    """Entries of ``**container``: another such dict, or the function's own ``**kwargs``, by the keys that were seen."""
+    if not isinstance(container, ast.Name):
+        return None
+    if container.id in scope.displays:
+        return scope.displays[container.id]
+    seen = scope.values(container)
+    if container.id != scope.varkw or not seen:
+        return None
+    keys = dict.fromkeys(key for value in seen for key in entries_of(value))
+    return {key: ast.Subscript(container, ast.Constant(key), ast.Load()) for key in keys}
 
 
 _END = 10**9

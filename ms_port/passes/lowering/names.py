@@ -64,6 +64,9 @@ def lower_name(scope: Scope, node: ast.Name) -> ast.expr:
         return constant
     if node.id in scope.baked and node.id not in scope.stored:
         return of_value(scope, node, scope.baked[node.id])
+    if scope.host and node.id in scope.displays:
+        entries = scope.displays[node.id]
+        return ast.Dict([literal(key) for key in entries], [scope_lower(scope, e) for e in entries.values()])
     if node.id == scope.varkw:
         raise Untranslatable(node, f"`{node.id}` as a dict: the port has its entries as parameters")
     if node.id in scope.locals or node.id in scope.expanded or node.id in scope.spread:
