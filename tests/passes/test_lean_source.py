@@ -278,3 +278,38 @@ def test_keywords_of_a_constructor_stay_expressions_and_a_lost_option_goes_with_
     assert "dilation=dilation * 1" in text and "act=act" in text
     assert "aa=" not in text and "use_aa" not in text
     assert "nn.Conv2d(width, out, 3, stride, " in text
+
+
+class Doubled(nn.Module):
+    def forward(self, x):
+        return x * 2
+
+
+class Halved(nn.Module):
+    def forward(self, x):
+        return x.cpu().numpy() / 2
+
+
+SCALES = {"double": Doubled, "half": Halved}
+
+
+def by_name(name):
+    if name is None:
+        return nn.Identity
+    return SCALES[name]
+
+
+class Named(nn.Module):
+    def __init__(self, scale="double"):
+        super().__init__()
+        self.scale = by_name(scale)()
+
+    def forward(self, x):
+        return self.scale(x)
+
+
+def test_a_table_that_is_asked_by_a_parameter_stays_one(tmp_path):
+    """With what ran: another name is an error in the port, not the class that was seen."""
+    text, rules = _source(tmp_path, Named, torch.ones(2))
+    assert not rules
+    assert 'SCALES = {"double": Doubled}' in text and "return SCALES[name]" in text

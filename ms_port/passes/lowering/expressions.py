@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from contextlib import suppress
 
 from ms_port.ir.program import FunctionDef
 from ms_port.ir.tree import copy, keep_place, literal, names_read, nid
@@ -128,12 +129,17 @@ def _subscript(scope: Scope, node: ast.expr) -> ast.expr:
         return lowered
     except Untranslatable as error:
         values = scope.values(node)
+        table: ast.expr | None = None
+        if scope.host and isinstance(node.ctx, ast.Load) and isinstance(node.value, ast.Name) and values:
+            asked = isinstance(node.slice, ast.Name) and node.slice.id in scope.parameters
+            if asked or not same(values):
+                with suppress(Untranslatable):
+                    table = registry(scope, node.value, values)
+        if table is not None:
+            return ast.Subscript(table, lower(scope, node.slice), ast.Load())
         if isinstance(node.ctx, ast.Load) and same(values) and not isinstance(values[0], TensorValue | ModuleValue):
             scope.flag_number(node, error.reason)
             return of_value(scope, node, values[0])
-        if scope.host and isinstance(node.ctx, ast.Load) and isinstance(node.value, ast.Name) and values:
-            table = registry(scope, node.value, values)
-            return ast.Subscript(table, lower(scope, node.slice), ast.Load())
         raise
 
 
