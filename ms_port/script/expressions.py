@@ -18,6 +18,7 @@ from ms_port.script.placeholders import ASSUMED, ATOMS, DTYPE_NAMES, Placeholder
 from ms_port.script.project import Function, Kind, Module
 from ms_port.script.results import api_kind
 from ms_port.script.source import Source, dotted
+from ms_port.script.special import SPECIAL
 
 IGNORED_KEYWORDS = frozenset(
     {
@@ -34,6 +35,14 @@ IGNORED_KEYWORDS = frozenset(
 )
 PACKED = {f"torch.nn.{n}": f"Packed{n}" for n in ("LSTM", "GRU", "RNN")}
 """Layers that take packed sequences as well."""
+CLASS_NAMES = {
+    "Linear": "Dense",
+    "ConvTranspose": "Transpose",
+    **{f"ConvTranspose{n}d": f"Conv{n}dTranspose" for n in (1, 2, 3)},
+    "ModuleList": "CellList",
+    "Sequential": "SequentialCell",
+}
+"""Classes by whose name scripts choose what to do with a layer."""
 _FIELD = re.compile(r"\{([^{}]+)\}")
 
 
@@ -149,17 +158,17 @@ class Expressions:
     def _indexed_by_numpy(self, node: ast.Subscript) -> bool:
         """Whether an index is, or may be, one of numpy's integers."""
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        kinds = [
-            self.inference.of(p) for p in parts if isinstance(p, (ast.Name, ast.Attribute, ast.Subscript, ast.Call))
-        ]
+        given = [b for p in parts for b in ((p.lower, p.upper) if isinstance(p, ast.Slice) else (p,))]
+        named = [g for g in given if isinstance(g, (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.BinOp))]
+        kinds = [self.inference.of(g) for g in named]
         return "ndarray" in kinds or (None in kinds and "numpy" in self.module.names.values())
 
     def _class_names(self, text: str) -> str | None:
         """Class names that initialisers compare with: MindSpore's own."""
-        if text not in ("Linear",) or self.function is None or self.source is not self.module.source:
+        if text not in CLASS_NAMES or self.function is None or self.source is not self.module.source:
             return None
         body = ast.dump(self.function.node)
-        return "Dense" if "'__name__'" in body or "__name__" in body else None
+        return CLASS_NAMES[text] if "__name__" in body else None
 
     def _joined(self, node: ast.JoinedStr) -> str | None:
         changed = False
@@ -412,14 +421,13 @@ class Expressions:
             return f"{self.needs.name('nullcontext')}()"
         if name.startswith("torchvision.models.") and self.library is not None:
             return library.call(self, node, name)
-        special = methods.SPECIAL.get(name)
-        if special is not None:
-            return special(self, node)
+        if name in SPECIAL:
+            return SPECIAL[name](self, node)
         if name in table.templates:
             text = self.template(table.templates[name], node)
             if text is not None:
                 self.change(node, "MSP601", text, name)
-                return self._parameter(node, text)
+                return self.parameter(node, text)
         if name in table.parts:
             return self._part(node, name, table.parts[name])
         if name in table.values and name not in self.op_map:
@@ -476,7 +484,7 @@ class Expressions:
             return None
         return text.replace("(, ", "(").replace(", None)", ")")
 
-    def _parameter(self, node: ast.Call, text: str) -> str:
+    def parameter(self, node: ast.Call, text: str) -> str:
         """A tensor that is made with ``requires_grad=True`` is trained: a Parameter."""
         wanted = any(
             k.arg == "requires_grad" and isinstance(k.value, ast.Constant) and k.value.value is True
@@ -493,7 +501,7 @@ class Expressions:
             text = self.template("as_tensor({0|data}, {1|dtype|None})", node)
             if text is not None:
                 self.change(node, "MSP601", text, name)
-                return self._parameter(node, text)
+                return self.parameter(node, text)
         if name.endswith("_") and node.args and not name.startswith("torch.nn.") and name not in self.op_map:
             return methods.in_place_function(self, node, name)
         if name.startswith("torch.nn.init.") and f"{name}_" in self.op_map:
@@ -516,7 +524,7 @@ class Expressions:
         self.change(node, "MSP601", text, name)
         if layer and not self.in_cell and not self._inside_layers and not name.endswith("Loss"):
             text = f"{text}.set_train()"
-        return self._parameter(node, text)
+        return self.parameter(node, text)
 
     def _of_device(self, keyword: ast.keyword) -> bool:
         """``**factory_kwargs``: a dict of this function that holds a device and a type only."""

@@ -6,12 +6,11 @@ import ast
 from typing import TYPE_CHECKING
 
 from ms_port.opmap import NoLowering
-from ms_port.script import seeds
 from ms_port.script.kinds import DEVICE_FLAGS, MAPPING, TENSOR_ONLY, is_module, is_tensor
 from ms_port.script.placeholders import DTYPE_NAMES
 
 if TYPE_CHECKING:
-    from ms_port.script.expressions import Expressions, Special
+    from ms_port.script.expressions import Expressions
 
 SAME = frozenset(
     "cuda cpu contiguous pin_memory share_memory_ share_memory requires_grad_ npu clone_ xpu mps coalesce".split()
@@ -33,6 +32,10 @@ IN_PLACE = {
     "add_": "{r} + {0}", "sub_": "{r} - {0}", "mul_": "{r} * {0}", "div_": "{r} / {0}", "copy_": "{0}", "zero_": "0", "fill_": "{0}", "pow_": "{r} ** {0}",
     "neg_": "-{r}", "set_": "{0}",
 }  # fmt: skip
+OTHERWISE = frozenset(
+    "std var repeat transpose max min mean sum argmax argmin norm prod cumsum any all flatten median".split()
+)
+"""Methods of arrays that tensors have too."""
 SHAPES = frozenset({"unsqueeze_", "squeeze_", "t_", "transpose_", "swapaxes_", "swapdims_"})
 """Methods that change a tensor's shape in place."""
 RANDOM_IN_PLACE = {
@@ -170,7 +173,32 @@ def unknown_call(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | N
         return f"{e.atom(func.value)}.shape"
     if name in ("dim",) and nothing:
         return f"{e.atom(func.value)}.ndim"
+    if name in OTHERWISE and name not in PYTHONS:
+        return _either(e, node, func)
     return None
+
+
+def _either(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | None:
+    """A method that arrays have too, and that does something else for MindSpore's tensors: by what the value is at run time."""
+    if any(isinstance(part, (ast.Call, ast.NamedExpr)) for part in ast.walk(func.value)):
+        return None
+    if any(k.arg in ("dim", "keepdim", "unbiased") for k in node.keywords):  # no array's
+        return _row(e, node, func)
+    receiver = e.atom(func.value)
+    used, said = dict(e.needs.used), len(e.notes)
+    keywords = [(k.arg, k.value) for k in node.keywords]
+    try:
+        made = e.lower(f"torch.Tensor.{func.attr}", node.args, keywords, receiver)
+    except NoLowering:
+        made = ""
+    plain = e.splice(node)
+    if made in ("", plain):
+        e.needs.used = used
+        del e.notes[said:]
+        return None
+    text = f"({made} if isinstance({receiver}, {e.needs.name('Tensor')}) else {plain})"
+    e.change(node, "MSP601", text, f"torch.Tensor.{func.attr}")
+    return text
 
 
 def _load_state(e: Expressions, node: ast.Call, func: ast.Attribute) -> str:
@@ -500,63 +528,3 @@ def _functional(e: Expressions, step: ast.Call, value: str) -> str | None:
         return e.lower(f"torch.Tensor.{name[:-1]}", step.args, [(k.arg, k.value) for k in step.keywords], receiver)
     except NoLowering:
         return None
-
-
-def _gradient(e: Expressions, node: ast.Call) -> str | None:
-    return e.refuse(node, "MSP604", "torch.autograd.grad", "write the function of its inputs and take ms.grad of it")
-
-
-def _checkpoint(e: Expressions, node: ast.Call) -> str | None:
-    """``checkpoint(f, x)`` saves memory by computing again: the values are those of ``f(x)``."""
-    keywords = [
-        k for k in node.keywords if k.arg not in ("use_reentrant", "preserve_rng_state", "determinism_check", "debug")
-    ]
-    given = [
-        *map(e.render, node.args[1:]),
-        *(f"{k.arg}={e.render(k.value)}" if k.arg else f"**{e.render(k.value)}" for k in keywords),
-    ]
-    return f"{e.atom(node.args[0])}({', '.join(given)})" if node.args else None
-
-
-def _einsum(e: Expressions, node: ast.Call) -> str | None:
-    """``einsum(pattern, [a, b])`` is ``einsum(pattern, a, b)``."""
-    given = node.args[1].elts if len(node.args) == 2 and isinstance(node.args[1], (ast.List, ast.Tuple)) else None
-    if given is None:
-        return e.lowered(node, "torch.einsum")
-    flat = ast.copy_location(ast.Call(node.func, [node.args[0], *given], []), node)
-    return e.lowered(flat, "torch.einsum")
-
-
-def _sparse(e: Expressions, node: ast.Call) -> str | None:
-    """A sparse tensor becomes a dense one."""
-    text = f"{e.needs.name('dense_of')}{e._arguments(node)}"
-    e.note("MSP602", e.source.segment(node), f"{text}: with all its zeros", "", "warning", "torch.sparse_coo_tensor")
-    return text
-
-
-def _normed(name: str) -> Special:
-    """``weight_norm(nn.Conv1d(...))``: one layer, by the arguments of the inner call."""
-
-    def normed(e: Expressions, node: ast.Call) -> str | None:
-        inner = node.args[0] if len(node.args) == 1 and not node.keywords else None
-        layer = (e.api_name(inner.func) or "").rpartition(".")[2] if isinstance(inner, ast.Call) else ""
-        if not isinstance(inner, ast.Call) or f"{name}.{layer}" not in e.op_map:
-            return e.refuse(node, "MSP602", name, "it is known over a Linear or convolution that is made in the call")
-        return e.lowered(ast.copy_location(ast.Call(inner.func, inner.args, inner.keywords), node), f"{name}.{layer}")
-
-    return normed
-
-
-NORMS = ("weight_norm", "spectral_norm", "parametrizations.weight_norm", "parametrizations.spectral_norm")
-
-SPECIAL: dict[str, Special] = {
-    **{f"torch.nn.utils.{norm}": _normed(f"torch.nn.utils.{norm}") for norm in NORMS},
-    "torch.einsum": _einsum,
-    "torch.manual_seed": seeds.seed,
-    "torch.random.manual_seed": seeds.seed,
-    "torch.sparse_coo_tensor": _sparse,
-    "torch.sparse.FloatTensor": _sparse,
-    "torch.cuda.sparse.FloatTensor": _sparse,
-    "torch.autograd.grad": _gradient,
-    "torch.utils.checkpoint.checkpoint": _checkpoint,
-}

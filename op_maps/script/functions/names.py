@@ -66,5 +66,8 @@ def state_of(holder):
     """``state_dict()`` of a cell with torch's names, or of whatever else has one."""
     if not isinstance(holder, nn.Cell):
         return holder.state_dict()
-    names = torch_names(holder)
-    return OrderedDict((names.get(name, name), value) for name, value in holder.state_dict().items())
+    names, layers = torch_names(holder), {}
+    for name, value in holder.state_dict().items():
+        layers.setdefault(name.rpartition(".")[0], []).append((name, value))
+    ordered = [pair for held in layers.values() for pair in sorted(held, key=lambda pair: pair[0].endswith(STATISTICS))]
+    return OrderedDict((names.get(name, name), value) for name, value in ordered)

@@ -265,6 +265,8 @@ def index_by_numpy():
     def plain(index):
         if isinstance(index, tuple):
             return tuple(map(plain, index))
+        if isinstance(index, slice):
+            return slice(plain(index.start), plain(index.stop), plain(index.step))
         return int(index) if isinstance(index, np.integer) else index
 
     Tensor.__getitem__ = lambda tensor, index: read(tensor, plain(index))
