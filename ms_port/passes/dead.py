@@ -220,7 +220,9 @@ class _Cleaning:
 
 
 def _is_true(test: ast.expr) -> bool:
-    """Whether a condition of literals alone holds: ``None in (None, "mean")``, what a decided option left."""
+    """Whether a condition holds whatever its names hold: ``None in (None, "mean")``, what a decided option left."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or) and any(map(_is_true, test.values)):
+        return True
     if not all(isinstance(n, _PLAIN) for n in ast.walk(test)):
         return False
     try:
@@ -369,7 +371,11 @@ def _is_pure_call(call: ast.Call, inert: frozenset[str]) -> bool:
 
 def _inert(program: Program) -> frozenset[str]:
     """Functions of constructors that only compute: they make, change and draw nothing."""
-    functions = {f.key: f for f in all_functions(program) if f.during_init and f.name != "__init__"}
+    functions = {
+        f.key: f
+        for f in all_functions(program)
+        if f.during_init and (f.name != "__init__" or all(isinstance(s, ast.Pass) for s in f.body))
+    }
     found = frozenset(functions)
     while True:
         left = frozenset(key for key in found if _only_computes(functions[key], found))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import nn
@@ -313,3 +314,31 @@ def test_a_table_that_is_asked_by_a_parameter_stays_one(tmp_path):
     text, rules = _source(tmp_path, Named, torch.ones(2))
     assert not rules
     assert 'SCALES = {"double": Doubled}' in text and "return SCALES[name]" in text
+
+
+class Builder:
+    """Nothing of it is left in the port: the layers are written where they stand."""
+
+    def __init__(self, act):
+        self.act = act
+        self.made = []
+
+    def __call__(self, widths):
+        for a, b in pairwise(widths):
+            self.made.append(nn.Sequential(nn.Linear(a, b), self.act()))
+        return self.made
+
+
+class Made(nn.Module):
+    def __init__(self, width=4):
+        super().__init__()
+        builder = Builder(nn.ReLU)
+        self.blocks = nn.Sequential(*builder([width, 3, 2]))
+
+    def forward(self, x):
+        return self.blocks(x)
+
+
+def test_a_builder_that_nothing_asks_is_not_made(tmp_path):
+    text, _ = _source(tmp_path, Made, torch.ones(2, 4))
+    assert "Builder" not in text and "builder" not in text
