@@ -519,7 +519,9 @@ class Expressions:
             return other or self.refuse(node, "MSP602", name, error_reason(error, name))
         finally:
             self._inside_layers -= layer
-        if name in PACKED and self._packs():
+        if name == "torch.nn.LSTMCell" and self._says(r"double|float64"):
+            text = text.replace(f"{self.needs.name('LSTMCell')}(", f"{self.needs.name('DoubleLSTMCell')}(", 1)
+        if name in PACKED and self._says("pack_padded_sequence"):
             text = text.replace(f"{self.needs.name('nn')}.{PACKED[name][6:]}(", f"{self.needs.name(PACKED[name])}(", 1)
         self.change(node, "MSP601", text, name)
         if layer and not self.in_cell and not self._inside_layers and not name.endswith("Loss"):
@@ -543,9 +545,9 @@ class Expressions:
             self.note("MSP605", f"**{keyword.value.id}", "left out: float32", "", "warning", "torch.dtype")
         return found
 
-    def _packs(self) -> bool:
-        """Whether the project packs sequences."""
-        return any("pack_padded_sequence" in m.source.text for m in self.inference.project.modules.values())
+    def _says(self, pattern: str) -> bool:
+        """Whether some file of the project has a word."""
+        return any(re.search(pattern, m.source.text) for m in self.inference.project.modules.values())
 
     def _plain_data(self, node: ast.expr) -> bool:
         """Whether ``Tensor(...)`` takes it as torch does: numbers, a display of them, an array."""

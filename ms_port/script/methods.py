@@ -36,6 +36,13 @@ OTHERWISE = frozenset(
     "std var repeat transpose max min mean sum argmax argmin norm prod cumsum any all flatten median".split()
 )
 """Methods of arrays that tensors have too."""
+SHAPELESS = frozenset({"copy_", "zero_", "fill_", "set_"})
+"""Methods whose value has no shape of its own."""
+VIEWS = frozenset(
+    "view reshape t transpose permute swapaxes squeeze unsqueeze flatten expand expand_as view_as chunk".split()
+)
+LOST = frozenset({"narrow", "select", "diagonal", "unfold"})
+"""Views through which MindSpore writes nothing."""
 SHAPES = frozenset({"unsqueeze_", "squeeze_", "t_", "transpose_", "swapaxes_", "swapdims_"})
 """Methods that change a tensor's shape in place."""
 RANDOM_IN_PLACE = {
@@ -253,7 +260,7 @@ def module_call(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | No
         return after
     if name == "double" or (name == "to" and _named_type(e, node) == {"float64"}):
         text = f"{e.needs.name('as_double')}({e.render(func.value)})"
-        what = "convolutions, BatchNorm and LSTMCell raise in float64"
+        what = "convolutions and BatchNorm raise in float64"
         e.note("MSP605", e.source.segment(node), f"{text}: {what}", "", "warning", "torch.nn.Module.double")
         return text
     if name in ("half", "bfloat16") or (name == "to" and _named_type(e, node)):
@@ -449,7 +456,17 @@ def in_place(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | None:
 
 def _written(e: Expressions, node: ast.Call, root: ast.expr, target: str, value: str) -> str:
     """``value`` written into ``target``; where a gradient flows, or the shape changes, a name is bound anew instead."""
-    if isinstance(root, ast.Call):  # of nobody else's
+    if isinstance(root, ast.Call):
+        name = step_of(root)
+        if name in LOST:
+            return e.refuse(
+                node, "MSP602", f"torch.Tensor.{name}", "a write through this view: write x[a:b] = ... instead"
+            )
+        kept = {*SHAPELESS, *RANDOM_IN_PLACE, "random_", "bernoulli_"}  # the type, or the shape, is the receiver's
+        if name not in VIEWS and step_of(node) not in kept:  # the receiver is of nobody else's
+            return value
+        if step_of(node) not in SHAPES:
+            return f"{e.needs.name('assign')}({target}, {value})"
         return value
     if step_of(node) in SHAPES:
         if isinstance(root, ast.Name):
@@ -463,7 +480,7 @@ def _written(e: Expressions, node: ast.Call, root: ast.expr, target: str, value:
     parent = e.source.parents.get(node)
     if isinstance(parent, ast.Assign) and [t.id for t in parent.targets if isinstance(t, ast.Name)] == [root.id]:
         return value
-    if step_of(node) in ("copy_", "zero_", "fill_", "set_"):  # the value has no shape of its own
+    if step_of(node) in SHAPELESS:
         return f"{e.needs.name('assign')}({target}, {value})"
     return f"({target} := {value})"
 

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from migrating import parts
 
 NAMES = {"SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "clip_grad_norm_", "clip_grad_value_", "GradScaler", "save", "load"} | {
-    "DataLoader", "TensorDataset", "DistributedSampler", "Categorical", "NormalDistribution", "pad_sequence", "as_tensor", "FloatTensor", "ModuleDict", "Normalize", "Resize", "CenterCrop", "ToTensor", "assign", "random_split", "Generator", "WeightedRandomSampler", "pretrained_embedding", "load_state", "AveragedModel", "dense_of", "normal_draw", "strided", "OPTIMIZERS", "SCHEDULERS", "DATASETS", "index_by_numpy", "conv1d_of", "conv2d_of", "conv3d_of", "named_parameters", "named_buffers", "state_of", "SWALR", "update_bn", "set_attribute", "unique"
+    "DataLoader", "TensorDataset", "DistributedSampler", "Categorical", "NormalDistribution", "pad_sequence", "as_tensor", "FloatTensor", "ModuleDict", "Normalize", "Resize", "CenterCrop", "ToTensor", "assign", "random_split", "Generator", "WeightedRandomSampler", "pretrained_embedding", "load_state", "AveragedModel", "dense_of", "normal_draw", "strided", "OPTIMIZERS", "SCHEDULERS", "DATASETS", "index_by_numpy", "conv1d_of", "conv2d_of", "conv3d_of", "named_parameters", "named_buffers", "state_of", "SWALR", "update_bn", "set_attribute", "unique", "DoubleLSTMCell", "as_double"
 }  # fmt: skip
 OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("SGD", {"lr": 0.1}),
@@ -401,3 +401,17 @@ def test_unique(ours: Any) -> None:
         wanted, found = torch.unique(torch.tensor(array), **options), ours.unique(ms.Tensor(array), **options)
         wanted, found = (v if isinstance(v, tuple) else (v,) for v in (wanted, found))
         assert [w.tolist() for w in wanted] == [f.asnumpy().tolist() for f in found]
+
+
+def test_an_lstm_cell_in_float64(ours: Any) -> None:
+    import mindspore as ms
+
+    real, mine = torch.nn.LSTMCell(3, 4).double(), ours.as_double(ours.DoubleLSTMCell(3, 4))
+    for name, value in real.named_parameters():
+        getattr(mine, name).set_data(ms.Tensor(value.detach().numpy()))
+    x = np.random.default_rng(0).standard_normal((2, 3))
+    wanted = real(torch.tensor(x), real(torch.tensor(x)))
+    found = mine(ms.Tensor(x), mine(ms.Tensor(x)))
+    for one, other in zip(wanted, found, strict=True):
+        assert other.dtype == ms.float64
+        np.testing.assert_allclose(other.asnumpy(), one.detach().numpy(), rtol=1e-12)

@@ -111,6 +111,12 @@ LINES = {
     "an index behind an operation": ("x = torch.ones(2, 2)\ny = x.frac()[0]", "y = (x - ops.trunc(x))[0]"),
     "a factor of an operation": ("x = torch.ones(2, 2)\ny = 2 * x.frac()", "y = 2 * (x - ops.trunc(x))"),
     "a shape changed in place": ("x = torch.ones(2, 2)\nx.unsqueeze_(0)", "x = x.expand_dims(0)"),
+    "a fresh tensor that is filled": (
+        "n = 2\np = torch.FloatTensor(n, 2).zero_()",
+        "p = assign(FloatTensor(n, 2), 0)",
+    ),
+    "a fresh tensor that is computed on": ("x = torch.ones(2)\ny = x.mul(0.5).exp_()", "y = (x.mul(0.5)).exp()"),
+    "a write through a view": ("x = torch.ones(2, 2)\nx.t().fill_(2)", "assign(x.T, 2)"),
     "a normed weight": (
         "from torch.nn.utils import weight_norm\nn = 3\nm = weight_norm(nn.Conv1d(2, n, 3, padding=2))",
         "WeightNormConv1d(2, n, 3, padding=2)",
@@ -614,3 +620,8 @@ def test_two_losses_over_the_same_statements(tmp_path: Path) -> None:
     text, found = migrated(tmp_path, HEAD + textwrap.dedent(source))
     assert text.count("value_and_grad(") == 2 and text.count("accumulate(optimizer.parameters, ") == 2
     assert "MSP606" in {note.rule for note in found.open}
+
+
+def test_a_write_through_a_view_that_is_lost_in_mindspore_raises(tmp_path: Path) -> None:
+    text, _ = migrated(tmp_path, HEAD + "x = torch.ones(2, 2)\nx.narrow(0, 0, 1).copy_(x[1:])\n")
+    assert "raise NotImplementedError('MSP602: torch.Tensor.narrow: a write through this view" in text

@@ -1,8 +1,10 @@
 """Layers made from torch's arguments, where they are known at run time only: passed by ``**``, or to what a name holds; losses' base."""
 
+import mindspore as ms
 from mindspore import nn, ops
 
 from .layer_norm import FlexibleBatchNorm
+from .layer_recurrent import LSTMCell
 
 
 def conv1d_of(
@@ -41,6 +43,21 @@ def set_attribute(cell, name, value):
         set_attribute(cell.bn2d, name, value)
     elif isinstance(cell, nn.Dropout):
         cell.dropout = ops.Dropout(1.0 - cell.p)
+
+
+class DoubleLSTMCell(LSTMCell):
+    """An LSTMCell that computes in float64 too, for which MindSpore's has no kernel."""
+
+    def construct(self, x, hx=None):
+        if x.dtype != ms.float64 or x.ndim == 1:
+            return super().construct(x, hx)
+        zeros = ops.zeros((x.shape[0], self.hidden_size), x.dtype)
+        hidden, cell = (zeros, zeros) if hx is None else hx
+        gates = ops.matmul(x, self.weight_ih.T) + ops.matmul(hidden, self.weight_hh.T)
+        gates = gates + self.bias_ih + self.bias_hh if self.has_bias else gates
+        let_in, keep, new, let_out = ops.chunk(gates, 4, axis=1)
+        cell = ops.sigmoid(keep) * cell + ops.sigmoid(let_in) * ops.tanh(new)
+        return ops.sigmoid(let_out) * ops.tanh(cell), cell
 
 
 class Loss(nn.Cell):

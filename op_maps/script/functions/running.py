@@ -164,7 +164,7 @@ def assign(tensor, value):
 
 
 def as_double(cell):
-    """A model in float64, for the layers that compute in it (no convolution, BatchNorm or LSTMCell of MindSpore does)."""
+    """A model in float64, for the layers that compute in it (no convolution and no BatchNorm of MindSpore does)."""
     for parameter in cell.get_parameters():
         if parameter.dtype in (ms.float16, ms.float32):
             parameter.set_dtype(ms.float64)
