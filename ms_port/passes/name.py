@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from ms_port.ir.program import CellDef, FunctionDef, Program
 from ms_port.ir.tree import copy, names_stored, nid
+from ms_port.passes.lowering.inherited import find_method
 from ms_port.passes.rewrite import all_functions, map_functions
 
 RESERVED = frozenset(
@@ -38,16 +39,31 @@ def unique_names(program: Program) -> Program:
         functions[key] = replace(function, name=name)
     named = replace(program, cells={key: cells[key] for key in program.cells}, functions=functions)
     names = {function.key: _shadowing(function) for function in all_functions(named)}
-    return map_functions(named, lambda function: _free_locals(function, names))
+    return _free_arguments(map_functions(named, lambda function: _free_locals(function, names)), names)
+
+
+def _free_arguments(program: Program, renamed: Mapping[str, Mapping[str, str]]) -> Program:
+    """What instances were made with is known by the names of their constructor's parameters."""
+
+    def names(cls: str) -> Mapping[str, str]:
+        init = find_method(program, cls, "__init__")
+        return renamed.get(init.key, {}) if init is not None else {}
+
+    modules = {
+        path: replace(module, arguments=tuple((found.get(k, k), v) for k, v in module.arguments)) if found else module
+        for path, module in program.modules.items()
+        for found in [names(module.cls)]
+    }
+    root = names(program.root)
+    given = tuple((root.get(k, k), v) for k, v in program.factory_arguments)
+    return replace(program, modules=modules, factory_arguments=given)
 
 
 def _shadowing(function: FunctionDef) -> dict[str, str]:
     """A local called ``ops`` would stand before the package that the port's calls are written with: its new name."""
     parameters = _parameters(function)
     stored = {name for statement in function.body for name in names_stored(statement)}
-    shadowing = (stored | (set() if function.during_init else parameters)) & _WRITTEN_BY_THE_OP_MAP
-    if function.during_init:
-        shadowing -= parameters  # what its instances were made with is known by these names
+    shadowing = (stored | parameters) & _WRITTEN_BY_THE_OP_MAP
     read = {n.id for s in function.body for n in ast.walk(s) if isinstance(n, ast.Name)}
     return {name: _free(name, {*read, *parameters, name}) for name in sorted(shadowing)}
 

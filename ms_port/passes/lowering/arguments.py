@@ -7,13 +7,23 @@ from collections.abc import Sequence
 
 from ms_port.ir.program import CallFact
 from ms_port.ir.tree import copy, literal
-from ms_port.ir.values import ClassValue, DictValue, Literal, ModuleValue, ObjectValue, TensorValue, Value, holds_tensor
+from ms_port.ir.values import (
+    ClassValue,
+    DictValue,
+    DType,
+    Literal,
+    ModuleValue,
+    ObjectValue,
+    TensorValue,
+    Value,
+    holds_tensor,
+)
 from ms_port.opmap import Argument
 from ms_port.opmap.signature import MISSING
 from ms_port.passes.lowering.absent import absent_name
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.names import of_value
-from ms_port.passes.lowering.scope import Scope, Untranslatable, same
+from ms_port.passes.lowering.scope import Scope, Untranslatable, dtype_expression, same
 from ms_port.passes.lowering.spread import spread
 
 
@@ -34,13 +44,13 @@ def torch_arguments(
                 continue
             args.append(Argument(ast.Starred(lower(scope, arg.value), ast.Load()), scope.values(arg.value)))
         else:
-            values = scope.values(arg) if starred else tuple(f.args[index] for f in facts)
+            values = tuple(map(_as_dtype, scope.values(arg) if starred else (f.args[index] for f in facts)))
             args.append(Argument(torch_argument(scope, arg, values, absent), values))
     keywords: list[tuple[str, Argument]] = []
     named = {k.arg for k in node.keywords}
     for keyword in node.keywords:
         if keyword.arg is not None:
-            values = tuple(dict(f.kwargs).get(keyword.arg, Literal(None)) for f in facts)
+            values = tuple(_as_dtype(dict(f.kwargs).get(keyword.arg, Literal(None))) for f in facts)
             keywords.append((keyword.arg, Argument(torch_argument(scope, keyword.value, values, absent), values)))
             continue
         for key in _own_keys(scope, keyword.value, _all_keys(facts, named)):
@@ -59,6 +69,15 @@ def torch_arguments(
                 made = absent_name(error)
             keywords.append((key, Argument(made, values)))
     return tuple(args), tuple(keywords)
+
+
+_PYTHON_TYPES = {"builtins.bool": "bool", "builtins.int": "int64", "builtins.float": "float64"}
+
+
+def _as_dtype(value: Value) -> Value:
+    """``bool``, ``int`` and ``float`` are types of torch too."""
+    name = _PYTHON_TYPES.get(value.name) if isinstance(value, ClassValue) else None
+    return value if name is None else DType(name)
 
 
 def _spelled_out(scope: Scope, node: ast.Call, facts: Sequence[CallFact], api: str) -> list[Argument] | None:
@@ -114,6 +133,9 @@ def torch_argument(scope: Scope, node: ast.expr, values: Sequence[Value], absent
     """One argument; a device is nothing in the port."""
     if values and all(isinstance(v, ObjectValue) and v.kind in ("device", "generator") for v in values):
         return literal(None)
+    seen = scope.values(node)
+    if values and same(values) and isinstance(values[0], DType) and seen and isinstance(seen[0], ClassValue):
+        return dtype_expression(values[0].name)  # `dtype=bool`
     if scope.host and isinstance(node, ast.GeneratorExp):
         listed = ast.ListComp(node.elt, node.generators)  # MindSpore's containers take no generator
         node = ast.copy_location(listed, node)

@@ -14,6 +14,7 @@ from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.grad_modes import detached
 from ms_port.passes.lowering.host_writes import data_assignment, is_made_here
 from ms_port.passes.lowering.keyword_display import keyword_display
+from ms_port.passes.lowering.parameter_starts import filled_tensor
 from ms_port.passes.lowering.scope import Scope, Untranslatable, dtype_expression, mark_functions
 
 
@@ -214,11 +215,22 @@ def _stored_value(scope: Scope, statement: ast.Assign) -> ast.expr:
     if plain and values and all(isinstance(v, TensorValue) for v in values):
         from ms_port.passes.lowering.tensors import host_tensor, is_parameter_call
 
+        if any(_is_filled_later(scope, t.attr) for t in statement.targets if isinstance(t, ast.Attribute)):
+            raise Untranslatable(statement, "it is filled later: its values come with the weights")
         if not is_parameter_call(scope, statement.value) and (
             isinstance(statement.value, ast.Call | ast.BinOp) or _is_computed_here(scope, statement.value)
         ):
             return host_tensor(scope, statement.value, values)
     return lower(scope, statement.value)
+
+
+def _is_filled_later(scope: Scope, name: str) -> bool:
+    """Whether the constructor then fills a plain tensor that the graph reads (``nn.init.normal_(self.w)``)."""
+    calls = (n for s in scope.function.body for n in ast.walk(s) if isinstance(n, ast.Call))
+    filled = (filled_tensor(scope, call) for call in calls if scope.calls(call))
+    return name in scope.work.graph_reads and any(
+        isinstance(t, ast.Attribute) and is_self_attribute(t) and t.attr == name for t in filled
+    )
 
 
 def _is_computed_here(scope: Scope, node: ast.expr) -> bool:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from ms_port.ir.program import CallFact, CellDef, FunctionDef, Stub
-from ms_port.ir.tree import copy, expression
+from ms_port.ir.tree import copy, expression, is_self_attribute
 from ms_port.ir.values import (
     ClassValue,
     FunctionValue,
@@ -39,7 +39,7 @@ from ms_port.passes.lowering.module_methods import lower_module_method
 from ms_port.passes.lowering.names import TENSOR_CLASSES, of_value
 from ms_port.passes.lowering.normed_layers import weight_normed
 from ms_port.passes.lowering.output_objects import output_tuple, replaced_fields
-from ms_port.passes.lowering.parameter_starts import started
+from ms_port.passes.lowering.parameter_starts import filled_tensor, started
 from ms_port.passes.lowering.scope import Scope, Untranslatable, dtype_expression, same
 from ms_port.passes.lowering.static_calls import lower_static_call
 
@@ -193,6 +193,9 @@ def lower_torch(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.
         raise Untranslatable(node, f"`{ast.unparse(node.func)}` is several torch functions")
     if node.args and is_batch_norm_of_base(scope.work.program, scope.function.owner, api, facts):
         return ast.Call(expression(f"{_super_of(scope)}.construct"), [lower(scope, node.args[0])], [])
+    filled = filled_tensor(scope, node) if scope.host else None
+    if filled is not None and _is_plain_tensor(scope, filled):
+        raise Untranslatable(node, "it fills a tensor that is no parameter: its values come with the weights")
     args, keywords = torch_arguments(scope, node, facts, api)
     receiver = None
     if api.startswith("torch.Tensor."):
@@ -223,6 +226,15 @@ def lower_torch(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.
     made = _as_before(node, call, written, accept(scope, node, lowering, api))
     fresh = scope.host and receiver is not None and isinstance(receiver.expression, ast.Call)
     return started(made) if fresh and api.startswith("torch.nn.init.") else made
+
+
+def _is_plain_tensor(scope: Scope, node: ast.expr) -> bool:
+    """``self.w``, a tensor that torch does not register."""
+    if not isinstance(node, ast.Attribute) or not is_self_attribute(node):
+        return False
+    owners = [o.path for o in scope.facts.parameters.get("self", ()) if isinstance(o, ModuleValue)]
+    paths = {f"{owner}.{node.attr}" if owner else node.attr for owner in owners}
+    return bool(paths & scope.work.program.tensor_attributes.keys())
 
 
 _TRUTHS = frozenset("eq ne lt le gt ge not_equal greater less greater_equal less_equal isnan".split())

@@ -22,6 +22,7 @@ from ms_port.ir.values import (
 )
 from ms_port.opmap import Argument, Call, NoLowering
 from ms_port.passes.lowering.held import parameter_path
+from ms_port.passes.lowering.layer_settings import without_height
 from ms_port.passes.lowering.scope import Scope, Untranslatable, dtype_expression
 
 _BINARY = {
@@ -288,7 +289,8 @@ class _Flat:
             return None
         if len({o.path for o in owners if isinstance(o, ModuleValue)}) > 1 and owner.path is None:
             return None
-        return parameter_path(self._scope.work, path, (owner.path or "").count(".") + bool(owner.path), ast.Load())
+        made = parameter_path(self._scope.work, path, (owner.path or "").count(".") + bool(owner.path), ast.Load())
+        return without_height(self._scope.work.program, path, made)
 
 
 def _needed(entries: Sequence[LedgerEntry], result: Value) -> set[int]:

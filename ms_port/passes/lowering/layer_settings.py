@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Sequence
 
-from ms_port.ir.program import FunctionDef
+from ms_port.ir.program import FunctionDef, Program
 from ms_port.ir.tree import copy, expression, literal, nid
 from ms_port.ir.values import FunctionValue, Literal, ModuleValue, Value
 from ms_port.passes.lowering.base_layers import layer_base
@@ -42,9 +42,21 @@ def layer_setting(scope: Scope, node: ast.Attribute, owners: Sequence[str], base
     plain, parts = "__held__", "__held__[::2]"  # of (top, bottom, left, right)
     if not _is_argument(scope, node):  # `conv.padding[0]`: torch's is a tuple, whatever was given
         plain = f"({', '.join(['__held__'] * int(layer[-2]))})"
+    if layer == "torch.nn.Conv3d":  # which holds six numbers, whatever was given
+        return _put(held, parts)
     if len(numbers) != 1 or not all(isinstance(v, Literal) for v in given):
         return _put(held, f"{plain} if isinstance(__held__, int) else {parts}")
     return _put(held, plain if numbers == {True} else parts)
+
+
+def without_height(program: Program, path: str, held: ast.expr) -> ast.expr:
+    """The weight of a Conv1d as torch has it: MindSpore's has a height of 1."""
+    owner, _, name = path.rpartition(".")
+    module = program.modules.get(owner)
+    cls = module.cls if module is not None else ""
+    if name != "weight" or "torch.nn.Conv1d" not in (cls, layer_base(program, cls)):
+        return held
+    return ast.Call(ast.Attribute(held, "squeeze", ast.Load()), [literal(2)], [])
 
 
 def _put(held: ast.expr, text: str) -> ast.expr:
