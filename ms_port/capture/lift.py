@@ -301,11 +301,15 @@ class _Lift:
     # --- the model ----------------------------------------------------------------------------------------------
 
     def _cells(self, by_owner: Mapping[str, list[FunctionDef]]) -> dict[str, CellDef]:
-        instances: dict[type, list[str]] = defaultdict(list)
+        instances: dict[str, list[str]] = defaultdict(list)
+        types: dict[type, None] = {}
         for path, module in self._recording.model.named_modules():
-            instances[type(module)].append(path)
+            types[type(module)] = None
+            instances[canonical_class(type(module))].append(
+                path
+            )  # a class made in a function is made anew in each call
         classes: dict[str, type] = {}
-        for cls in [*instances, *(o for o in self._owners.values() if o is not None)]:
+        for cls in [*types, *(o for o in self._owners.values() if o is not None)]:
             if issubclass(cls, torch.nn.Module):
                 for base in reversed(cls.__mro__):
                     if issubclass(base, torch.nn.Module) and not is_torch_module(base.__module__):
@@ -330,7 +334,7 @@ class _Lift:
                 attributes=attributes,
                 docstring=clean_docstring(cls.__doc__) if cls.__doc__ and "__doc__" in cls.__dict__ else None,
                 loc=loc,
-                instances=tuple(instances.get(cls, ())),
+                instances=tuple(instances.get(key, ())),
                 class_modules=tuple(k for k, v in cls.__dict__.items() if isinstance(v, torch.nn.Module)),
                 comments={n: found for n in lines if (found := comments_above_line(loc.file, n))},
                 beside={n: text for n in lines if (text := comment_behind(loc.file, n)) is not None},
@@ -555,12 +559,15 @@ def _module_of(record: FunctionRecord) -> str:
 
 def _owner(record: FunctionRecord) -> type | None:
     """The class in whose body the function is defined, found from its activations or by name."""
-    if record.outer is not None or "." not in record.qualname:
+    if "." not in record.qualname:
         return None
+    codes = {record.code, *(activation.code for activation in record.activations)}
     for activation in record.activations:
         for cls in type(activation.self).__mro__ if activation.self is not None else ():
-            if any(record.code in _member_codes(member) for member in cls.__dict__.values()):
+            if any(codes & _member_codes(member) for member in cls.__dict__.values()):
                 return cls
+    if record.outer is not None:
+        return None
     function = record.function
     scope: Any = getattr(function, "__globals__", {})
     for part in record.qualname.split(".")[:-1]:

@@ -335,6 +335,42 @@ class LayersByName(nn.Module):
         return self.named(self.out(x))
 
 
+def _quantized(bits):
+    class Quantized(nn.Conv2d):
+        def __init__(self, i, o, k, padding=0):
+            super(Quantized, self).__init__(i, o, k, padding=padding)
+            self.bits = bits
+
+        def forward(self, x):
+            return F.conv2d(x, torch.tanh(self.weight) * self.bits, self.bias, self.stride, self.padding)
+
+    return Quantized
+
+
+class _Doubled3d(nn.Conv3d):
+    def forward(self, x):
+        return F.conv3d(x, self.weight * 2, self.bias, self.stride, self.padding)
+
+
+class MadeInFunctions(nn.Module):
+    """Classes that a function makes; a Conv3d's padding; names of the port's imports; a plain tensor that is filled."""
+
+    def __init__(self, initializer=None, np=4):
+        super().__init__()
+        self.convs = nn.Sequential(_quantized(4)(2, 3, 3, padding=1), _quantized(2)(3, 2, 3))
+        self.deep = nn.Sequential(_Doubled3d(2, 2, 1), _Doubled3d(2, 2, 3, padding=1))
+        self.norm = nn.BatchNorm3d(2)
+        self.turn = torch.Tensor(np, np)
+        nn.init.orthogonal_(self.turn)
+        self.register_buffer("mask", torch.ones(np, dtype=bool))
+
+    def forward(self, x):
+        x = self.deep(self.convs(x)[:, :, None])
+        n = self.norm
+        y = F.batch_norm(x, n.running_mean, n.running_var, n.weight, n.bias, self.training, n.momentum, n.eps)
+        return y @ self.turn * self.mask + torch.eye(x.shape[-1], dtype=bool)
+
+
 CASES = {
     "base by name": (BaseByName, (image(2, 4, 3),)),
     "layers of their own, 1d": (Own1d, (image(2, 3, 12),)),
@@ -343,6 +379,7 @@ CASES = {
     "filled while built and in forward": (lambda: Positions(4), (image(2, 6, 4),)),
     "norm alone": (lambda: Norm(4), (image(2, 4, 3, 3),)),
     "table": (Table, (image(2, 3, 4),)),
+    "made in functions": (MadeInFunctions, (image(2, 2, 6, 6),)),
     "layers by name": (LayersByName, (image(2, 2, 6, 6),)),
     "typed tensors": (TypedTensors, (image(4, 5), torch.tensor([0, 1, 4, 2]))),
 }

@@ -42,9 +42,8 @@ def layer_setting(scope: Scope, node: ast.Attribute, owners: Sequence[str], base
     plain, parts = "__held__", "__held__[::2]"  # of (top, bottom, left, right)
     if not _is_argument(scope, node):  # `conv.padding[0]`: torch's is a tuple, whatever was given
         plain = f"({', '.join(['__held__'] * int(layer[-2]))})"
-    if layer == "torch.nn.Conv3d":  # which holds six numbers, whatever was given
-        return _put(held, parts)
-    if len(numbers) != 1 or not all(isinstance(v, Literal) for v in given):
+    # a Conv3d without padding holds six numbers all the same
+    if layer == "torch.nn.Conv3d" or len(numbers) != 1 or not all(isinstance(v, Literal) for v in given):
         return _put(held, f"{plain} if isinstance(__held__, int) else {parts}")
     return _put(held, plain if numbers == {True} else parts)
 
