@@ -215,11 +215,10 @@ def _stored_value(scope: Scope, statement: ast.Assign) -> ast.expr:
     if plain and values and all(isinstance(v, TensorValue) for v in values):
         from ms_port.passes.lowering.tensors import host_tensor, is_parameter_call
 
-        if any(_is_filled_later(scope, t.attr) for t in statement.targets if isinstance(t, ast.Attribute)):
+        made = not is_parameter_call(scope, statement.value)
+        if made and any(_is_filled_later(scope, t.attr) for t in statement.targets if isinstance(t, ast.Attribute)):
             raise Untranslatable(statement, "it is filled later: its values come with the weights")
-        if not is_parameter_call(scope, statement.value) and (
-            isinstance(statement.value, ast.Call | ast.BinOp) or _is_computed_here(scope, statement.value)
-        ):
+        if made and (isinstance(statement.value, ast.Call | ast.BinOp) or _is_computed_here(scope, statement.value)):
             return host_tensor(scope, statement.value, values)
     return lower(scope, statement.value)
 
