@@ -86,6 +86,9 @@ def _overlap(one: Region, other: Region) -> bool:
     return one.block is other.block and one.first <= one.last and one.first <= other.last and other.first <= one.last
 
 
+ELSEWHERE = "the loss is computed in another function than its backward"
+
+
 class Finder:
     """Regions of one scope (a function's body or a file's top level)."""
 
@@ -95,8 +98,13 @@ class Finder:
         inference: Inference,
         incoming: Set[str] = frozenset(),
         effects: Effects | None = None,
+        any_call: bool = False,
     ) -> None:
-        """``incoming`` are names that bring a gradient from other functions; ``effects`` what functions set."""
+        """``incoming`` are names that bring a gradient from other functions; ``effects`` what functions set.
+
+        With ``any_call`` a gradient may come out of each call of which nothing is known, and of each function of the project.
+        """
+        self.any_call = any_call
         self.body, self.inference, self.incoming = list(body), inference, incoming
         self.effects = effects or Effects()
         self.carrying: dict[ast.stmt, set[str]] = {}
@@ -115,6 +123,8 @@ class Finder:
             if backward is None:
                 continue
             region = self._region(backward)
+            if isinstance(region, Refusal) and region.reason == ELSEWHERE and not self.any_call:
+                region = self._wider()._region(backward)
             if isinstance(region, Refusal):
                 refused.append(region)
                 continue
@@ -128,6 +138,9 @@ class Finder:
             else:
                 found.append(region)
         return found, refused
+
+    def _wider(self) -> Finder:
+        return Finder(self.body, self.inference, self.incoming, self.effects, any_call=True)
 
     # what carries a gradient
 
@@ -244,7 +257,7 @@ class Finder:
         if is_module(kind):
             return not (isinstance(kind, tuple) and kind[0] == "layer" and plain_layer(str(kind[1])))
         if isinstance(kind, tuple) and kind[0] == "func":
-            return returns(kind[1].node) and computes(kind[1].node, self.inference, set())
+            return returns(kind[1].node) and (self.any_call or computes(kind[1].node, self.inference, set()))
         if isinstance(kind, tuple) and kind[0] == "inst":
             return True
         if isinstance(node.func, ast.Attribute) and is_module(self.inference.of(node.func.value)):
@@ -268,6 +281,8 @@ class Finder:
             return False
         if not unknown or not given:
             return False
+        if self.any_call:
+            return True
         kinds = [self.inference.of(a) for a in given]
         if any(map(is_tensor, kinds)):
             return True
@@ -317,7 +332,7 @@ class Finder:
                     included[level] = set(chosen)
             level -= 1
         if not resolved and not self.carries(backward.loss, {}) and not again:
-            return Refusal(backward, "the loss is computed in another function than its backward")
+            return Refusal(backward, ELSEWHERE)
         if not resolved:
             home, first, last = len(path) - 1, path[-1][1], path[-1][1] - 1
         block, index = path[home]

@@ -625,3 +625,30 @@ def test_two_losses_over_the_same_statements(tmp_path: Path) -> None:
 def test_a_write_through_a_view_that_is_lost_in_mindspore_raises(tmp_path: Path) -> None:
     text, _ = migrated(tmp_path, HEAD + "x = torch.ones(2, 2)\nx.narrow(0, 0, 1).copy_(x[1:])\n")
     assert "raise NotImplementedError('MSP602: torch.Tensor.narrow: a write through this view" in text
+
+
+def test_a_loss_from_an_unknown_object_is_gathered(tmp_path: Path) -> None:
+    """What a trainer was handed is not known: a gradient may come out of each of its calls."""
+    source = """
+    class Trainer:
+        def __init__(self, model, opt, loss_fn):
+            self.model, self.opt, self.loss_fn = model, opt, loss_fn
+        def compute(self, batch):
+            return self.loss_fn(self.model(batch[0]), batch[1])
+        def step(self, batch):
+            self.opt.zero_grad()
+            loss = self.compute(batch)
+            loss.backward()
+            self.opt.step()
+    def run(agent, batches):
+        for x in batches:
+            features = agent.encode(x)
+            loss = (agent.critic(features) - 1).pow(2).mean()
+            agent.optim.zero_grad()
+            loss.backward()
+            agent.optim.step()
+    """
+    text, found = migrated(tmp_path, HEAD + textwrap.dedent(source))
+    assert "value_and_grad(forward_fn, None, self.opt.parameters)" in text
+    assert text.index("def forward_fn", text.index("def run")) < text.index("agent.encode(x)")
+    assert not [note for note in found.notes if note.severity == "error"]
