@@ -24,6 +24,7 @@ BUILDERS = {
     "torch.nn.LeakyReLU": "leaky_relu_of",
     "torch.nn.GELU": "gelu_of",
     "torch.nn.SiLU": "silu_of",
+    "torch.nn.CrossEntropyLoss": "CrossEntropyLoss",
 }
 """Parts that make a layer from torch's own arguments."""
 

@@ -117,6 +117,7 @@ LINES = {
     ),
     "a fresh tensor that is computed on": ("x = torch.ones(2)\ny = x.mul(0.5).exp_()", "y = (x.mul(0.5)).exp()"),
     "a write through a view": ("x = torch.ones(2, 2)\nx.t().fill_(2)", "assign(x.T, 2)"),
+    "a loss from keywords": ("k = {'label_smoothing': 0.1}\nc = nn.CrossEntropyLoss(**k)", "CrossEntropyLoss(**k)"),
     "a normed weight": (
         "from torch.nn.utils import weight_norm\nn = 3\nm = weight_norm(nn.Conv1d(2, n, 3, padding=2))",
         "WeightNormConv1d(2, n, 3, padding=2)",
