@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ms_port.opmap import RANDOM_NAME, Call, NoLowering, OpMap
-from ms_port.script import chosen, library, methods
+from ms_port.script import chosen, classes, library, methods
 from ms_port.script.apis import apis, is_foreign, normal
 from ms_port.script.inference import Inference
 from ms_port.script.kinds import is_module, is_tensor
@@ -191,30 +191,13 @@ class Expressions:
         kind = self._kind(node)
         if kind == "dtype" and (name := self.api_name(node)):
             return self._dtype(name.rpartition(".")[2])
-        if isinstance(kind, tuple) and kind[0] == "api" and is_foreign(str(kind[1])) and self._names_api(node):
-            if classes := self._classes(node):
-                if self._annotates(node):
-                    return " | ".join(dict.fromkeys(classes))
-                place = self.source.parents.get(node)
-                if isinstance(place, (ast.Compare, ast.ClassDef)):
-                    return classes[0]
-                if isinstance(place, (ast.Tuple, ast.List, ast.Set)) and self._compares(place):
-                    return ", ".join(classes)
-                if self._asked_for(node):
-                    return _one_of(classes)
+        if isinstance(kind, tuple) and kind[0] == "api" and is_foreign(str(kind[1])) and classes.names_api(self, node):
+            if (text := classes.in_place_of(self, node)) is not None:
+                return text
             return self.api_value(node, str(kind[1]))
         if isinstance(node, ast.Attribute):
             return methods.attribute(self, node)
         return None
-
-    def _names_api(self, node: ast.Attribute | ast.Name) -> bool:
-        """Whether an expression is torch's own name for something, and no variable that may hold it."""
-        if self.api_name(node) is not None:
-            return True
-        if isinstance(node, ast.Name):
-            return bool(self.module.stars) and node.id not in self.module.bound
-        held = self.inference.of(node.value)
-        return isinstance(held, tuple) and held[0] == "api"
 
     def _kind(self, node: ast.expr) -> Kind:
         """The kind of a node; where none was inferred (annotations, decorators), that of its import."""
@@ -302,7 +285,7 @@ class Expressions:
         if named is not None:
             return named
         if isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "issubclass") and len(node.args) == 2:
-            return self._isinstance(node)
+            return classes.asked(self, node)
         if (
             isinstance(kind, tuple)
             and kind[0] == "class"
@@ -327,62 +310,6 @@ class Expressions:
         except NoLowering:
             return None
         return filled.fill(self.needs.localized(found.expression, filled.texts.keys()))
-
-    def _isinstance(self, node: ast.Call) -> str | None:
-        """The classes of ``isinstance`` are those that layers become, without arguments."""
-        classes = node.args[1].elts if isinstance(node.args[1], ast.Tuple) else [node.args[1]]
-        found = [self._classes(item) for item in classes]
-        if not any(found):
-            return None
-        texts = [t for item, given in zip(classes, found, strict=True) for t in given or [self.render(item)]]
-        return f"{self.render(node.func)}({self.render(node.args[0])}, {_one_of(texts)})"
-
-    def _classes(self, item: ast.expr) -> list[str] | None:
-        """What a layer's class becomes where its instances are asked for; None for other classes."""
-        name = self.api_name(item)
-        row = self.op_map.row(normal(name)) if name and normal(name) not in apis().values else None
-        if row is None or not row.targets:
-            return None
-        targets = [
-            t for t in row.targets if not set(self.op_map.bases(t)) & set(row.targets)
-        ]  # its base answers for it
-        return [self.names_in(target) for target in targets]
-
-    def _annotates(self, node: ast.expr) -> bool:
-        """Whether a class stands in an annotation."""
-        place: ast.AST | None = self.source.parents.get(node)
-        inner: ast.AST = node
-        while isinstance(place, (ast.Subscript, ast.Tuple, ast.List, ast.BinOp)):
-            inner = place
-            place = self.source.parents.get(place)
-        held = [getattr(place, field, None) for field in ("annotation", "returns")]
-        return any(h is inner for h in held)
-
-    def _compares(self, node: ast.expr) -> bool:
-        """``type(m) in (nn.Linear, nn.Conv2d)``."""
-        return isinstance(self.source.parents.get(node), ast.Compare)
-
-    def _asked_for(self, node: ast.expr) -> bool:
-        """Whether a class stands in what a name holds that ``isinstance`` gets: ``norms = (nn.LayerNorm, nn.GroupNorm)``."""
-        place: ast.AST | None = self.source.parents.get(node)
-        inner: ast.AST = node
-        while isinstance(place, (ast.Tuple, ast.List)):
-            inner = place
-            place = self.source.parents.get(place)
-        scope: ast.AST = self.source.tree
-        if isinstance(place, ast.Assign):
-            held = {dotted(target) for target in place.targets}
-        elif isinstance(place, ast.Call) and isinstance(kind := self.inference.of(place.func), tuple):
-            if kind[0] != "func":
-                return False
-            scope = kind[1].node
-            names = [a.arg for a in kind[1].node.args.args]
-            held = {names[i] for i, given in enumerate(place.args) if given is inner and i < len(names)}
-        else:
-            return False
-        calls = [n for n in ast.walk(scope) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]
-        asked = [n.args[1] for n in calls if n.func.id in ("isinstance", "issubclass") and len(n.args) == 2]  # type: ignore[attr-defined]
-        return any(dotted(name) in held for given in asked for name in ast.walk(given) if isinstance(name, ast.expr))
 
     def _inner(self, node: ast.Call) -> str:
         self._inside_layers += 1
@@ -623,12 +550,6 @@ class Expressions:
         before = self.source.segment(node) if self.source is self.module.source else ast.unparse(node)
         self.note(rule, before, f"raise NotImplementedError: {reason}", "", "error", name)
         return f"{self.needs.name('unsupported')}({f'{rule}: {name}: {reason}'!r})"
-
-
-def _one_of(texts: list[str]) -> str:
-    """Classes as the second argument of ``isinstance``."""
-    texts = list(dict.fromkeys(texts))
-    return texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
 
 
 def _unplaced(template: str, node: ast.Call) -> bool:

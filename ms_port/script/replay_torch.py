@@ -31,6 +31,7 @@ def main(folder: str, script: str, arguments: list[str]) -> None:
     sys.argv = [script, *arguments]
     sys.path.insert(0, str(root))
     seed_python()
+    torch.manual_seed(0)  # a second run has the same first weights
     runpy.run_path(script, run_name="__main__")
 
 
