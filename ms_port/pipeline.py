@@ -12,6 +12,7 @@ from ms_port.ir.program import Program
 from ms_port.opmap import OpMap
 from ms_port.passes.aliases import without_aliases
 from ms_port.passes.base_constructors import call_bases_by_super
+from ms_port.passes.callable_objects import call_objects_as_functions
 from ms_port.passes.convolution_calls import call_convolutions
 from ms_port.passes.decided import settle
 from ms_port.passes.finish import finish
@@ -75,6 +76,7 @@ class _Given:
 
 
 _PASSES: tuple[tuple[str, Callable[[Program, _Given], Program]], ...] = (
+    ("callable objects", lambda program, given: call_objects_as_functions(program)),
     ("wrapped constructors", lambda program, given: merge_wrapped_constructors(program)),
     ("ignored inputs", lambda program, given: note_ignored_inputs(program)),
     ("name", lambda program, given: unique_names(program)),

@@ -128,6 +128,8 @@ class _Lift:
         for function in (f for owner, own in by_owner.items() if owner not in cells for f in own):
             if function.kind == "static":  # of a record of settings, which the port has as a dataclass
                 free[function.key] = dataclasses.replace(function, owner=None, kind="function")
+            elif function.name == "__call__":
+                free[function.key] = dataclasses.replace(function, owner=None)
         factory = self._factory(free)
         return Program(
             name=name,
@@ -323,16 +325,19 @@ class _Lift:
         owners = {o for o in self._owners.values() if o is not None}
         own_backwards = {canonical_class(o): o for o in owners if issubclass(o, torch.autograd.Function)}
         cells = {}
+        known = {*mixins.values(), *own_backwards.values(), *classes.values()}
         for key, cls in {**mixins, **own_backwards, **classes}.items():
             loc, attributes = class_loc(cls), tuple(class_attributes(cls))
             lines = [a.lineno for a in attributes]
             cells[key] = CellDef(
                 key=key,
                 name=cls.__name__,
-                bases=tuple(canonical_class(b) for b in cls.__bases__),
+                bases=tuple(canonical_class(b) for b in _known_bases(cls, known)),
                 methods=tuple(by_owner.get(key, ())),
                 attributes=attributes,
-                docstring=clean_docstring(cls.__doc__) if cls.__doc__ and "__doc__" in cls.__dict__ else None,
+                docstring=clean_docstring(text)
+                if isinstance(text := cls.__dict__.get("__doc__"), str) and text
+                else None,
                 loc=loc,
                 instances=tuple(instances.get(key, ())),
                 class_modules=tuple(k for k, v in cls.__dict__.items() if isinstance(v, torch.nn.Module)),
@@ -487,6 +492,15 @@ def _brief(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
+def _known_bases(cls: type, known: set[type]) -> Iterable[type]:
+    """The bases; in place of one that has nothing of its own here, those of its bases that have."""
+    for base in cls.__bases__:
+        if base in known or not known & set(base.__mro__):
+            yield base
+        else:
+            yield from _known_bases(base, known)
+
+
 def _only_stores(cls: type) -> bool:
     """A dataclass whose constructor is the one that ``@dataclass`` wrote."""
     code = getattr(getattr(cls, "__init__", None), "__code__", None)
@@ -516,9 +530,11 @@ def _target(callee: Any) -> types.FunctionType | None:
         callee = chosen_method(callee) or type(callee).forward
     elif isinstance(callee, type):
         callee = callee.__init__  # type: ignore[misc]
-    elif hasattr(callee, "func") and hasattr(callee, "keywords"):
+    elif isinstance(callee, functools.partial):
         return _target(callee.func)
     callee = getattr(callee, "__func__", callee)
+    if not isinstance(callee, types.FunctionType) and not is_torch_module(type(callee).__module__):
+        callee = inspect.getattr_static(type(callee), "__call__", None)
     return callee if isinstance(callee, types.FunctionType) else None
 
 

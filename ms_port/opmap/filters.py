@@ -15,7 +15,7 @@ def value(argument: object) -> object:
 
 
 def literal(argument: object) -> str:
-    """Python source of a value: strings quoted, ``float("inf")`` spelt out, lists and tuples through."""
+    """Python source of a value: strings quoted, ``float("inf")`` spelt out, lists, tuples and dicts through."""
     return source_of(value(argument))
 
 
@@ -28,6 +28,8 @@ def source_of(item: object) -> str:
         if isinstance(item, list):
             return f"[{inner}]"
         return f"({inner},)" if len(item) == 1 else f"({inner})"
+    if isinstance(item, dict):
+        return "{" + ", ".join(f"{source_of(key)}: {source_of(held)}" for key, held in item.items()) + "}"
     if item is None or isinstance(item, (bool, int, float, str, complex)) or item is Ellipsis:
         return repr(item)
     raise UnknownValue(f"{type(item).__name__} is no literal")

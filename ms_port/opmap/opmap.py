@@ -194,7 +194,10 @@ class OpMap:
                 item = _attribute(row, parameter.name, attributes)
                 if item is MISSING or same_literal(item, parameter.default):
                     continue
-                argument = Argument(ast.parse(source_of(item), mode="eval").body, (Literal(item),))
+                if parameter.kind == "keywords" and isinstance(item, dict):
+                    keywords += [(name, _as_literal(held)) for name, held in item.items()]
+                    continue
+                argument = _as_literal(item)
             except UnknownValue as error:
                 raise NoLowering(api, f"{parameter.name}: {error}") from None
             if parameter.default is MISSING and not keywords:
@@ -313,6 +316,11 @@ def _bare_function(row: Row, chosen: Chosen) -> ast.expr:
         if entry.parameter is None or not same_default(chosen.slots[entry.parameter], entry.default):
             raise NoLowering(row.api, f"the default of {entry.name!r} differs, so it can't stand as a value")
     return ast.parse(form.target, mode="eval").body
+
+
+def _as_literal(item: object) -> Argument:
+    """Raises UnknownValue where the value is no literal."""
+    return Argument(ast.parse(source_of(item), mode="eval").body, (Literal(item),))
 
 
 def _attribute(row: Row, name: str, attributes: Mapping[str, object]) -> object:

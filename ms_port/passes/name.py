@@ -31,7 +31,7 @@ def unique_names(program: Program) -> Program:
         cells[key] = replace(cell, name=name)
     functions: dict[str, FunctionDef] = {}
     for key, function in program.functions.items():
-        if "<locals>" in key:
+        if "<locals>" in key or function.name == "<lambda>":  # called by the name that holds it
             functions[key] = function
             continue
         name = _free(function.name, taken)

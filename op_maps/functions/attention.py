@@ -48,6 +48,23 @@ def scaled_dot_product_attention(
     return ops.matmul(weights, value)
 
 
+def attention_by_length(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """Attention over (batch, length, heads, width), where torch's own takes (batch, heads, length, width)."""
+    query, key, value = query.swapaxes(1, 2), key.swapaxes(1, 2), value.swapaxes(1, 2)
+    made = scaled_dot_product_attention(
+        query, key, value, attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa
+    )
+    return made.swapaxes(1, 2)
+
+
 def multi_head_attention_forward(
     query: Tensor,
     key: Tensor,

@@ -74,6 +74,48 @@ class Reduce(nn.Cell):
         return reduce(x, self.pattern, self.reduction, self.axes)
 
 
+def pack(tensors: list[Tensor], pattern: str) -> tuple[Tensor, list[tuple[int, ...]]]:
+    """einops.pack: the tensors joined along ``*``, and the sizes that it stands for in each."""
+    before, after = star_place(pattern)
+    joined = []
+    shapes = []
+    for x in tensors:
+        stop = x.ndim - after
+        shapes.append(x.shape[before:stop])
+        joined.append(x.reshape((*x.shape[:before], -1, *x.shape[stop:])))
+    return ops.cat(joined, axis=before), shapes
+
+
+def unpack(x: Tensor, shapes: list[tuple[int, ...]], pattern: str) -> list[Tensor]:
+    """einops.unpack: the tensors that ``pack`` joined."""
+    before, _ = star_place(pattern)
+    parts = []
+    for start, length, inner in packed_places(shapes, x.shape[before]):
+        part = x.narrow(before, start, length)
+        parts.append(part.reshape((*x.shape[:before], *inner, *x.shape[before + 1 :])))
+    return parts
+
+
+@constexpr
+def star_place(pattern: str) -> tuple[int, int]:
+    """How many axes stand before and after ``*``."""
+    axes = pattern.split()
+    return axes.index("*"), len(axes) - axes.index("*") - 1
+
+
+@constexpr
+def packed_places(shapes: list[tuple[int, ...]], whole: int) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
+    """Start, length and sizes of each part of an axis of size ``whole``; one size may be -1."""
+    lengths = [int(np.prod(shape)) for shape in shapes]  # negative where a size is to be found
+    known = sum(length for length in lengths if length >= 0)
+    lengths = [length if length >= 0 else whole - known for length in lengths]
+    starts = [sum(lengths[:i]) for i in range(len(lengths))]
+    return tuple(
+        (start, length, tuple(int(n) for n in shape))
+        for start, length, shape in zip(starts, lengths, shapes, strict=True)
+    )
+
+
 def axis_sizes(axes: dict[str, int] | None) -> tuple[tuple[str, int], ...]:
     """The sizes given, as constants of the graph."""
     sizes = ()

@@ -58,3 +58,29 @@ class LayerDict(nn.CellDict):
     def _validate_cell_type(self, cell: nn.Cell) -> None:
         if not isinstance(cell, nn.Cell):
             raise TypeError(f"the item must be a Cell, not {type(cell).__name__}")
+
+
+class LayersOrNone(nn.CellList):
+    """torch.nn.ModuleList in which None stands where there is no layer."""
+
+    def __init__(self, cells: Iterable[nn.Cell | None] = ()) -> None:
+        super().__init__()
+        for cell in cells:
+            self.append(cell)
+
+    def append(self, cell: nn.Cell | None) -> None:
+        name = str(len(self._cells))
+        if cell is not None and self._auto_prefix:
+            cell.update_parameters_name(f"{name}.")
+        self._cells[name] = cell
+
+    def extend(self, cells: Iterable[nn.Cell | None]) -> "LayersOrNone":
+        for cell in cells:
+            self.append(cell)
+        return self
+
+    def set_grad(self, requires_grad: bool = True) -> "LayersOrNone":
+        self.requires_grad = requires_grad
+        for cell in self.cells():
+            cell.set_grad(requires_grad)
+        return self

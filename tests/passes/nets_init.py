@@ -258,9 +258,69 @@ class ByMode(nn.Module):
         return choose(self.lin(x))
 
 
+class SomeFeatures(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3, 2)
+        self.norm = nn.BatchNorm2d(4)
+
+    def length(self, size):
+        return self.forward(torch.zeros(1, 3, size, size)).shape[1]
+
+    def forward(self, x: Tensor):
+        return self.norm(self.conv(x)).flatten(1)
+
+
+class Measured(nn.Module):
+    """Sizes are found by running a layer while the model is built."""
+
+    def __init__(self, size=9):
+        super().__init__()
+        self.conv = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.MaxPool2d(2))
+        with torch.no_grad():
+            flat = self.conv(torch.zeros(1, 3, size, size)).view(1, -1).size(1)
+        self.fc = nn.Linear(flat, 5)
+        self.features = SomeFeatures()
+        self.other = nn.Linear(self.features.length(size), 5)
+
+    def forward(self, x: Tensor):
+        return self.fc(self.conv(x).flatten(1)) + self.other(self.features(x))
+
+
+class FlatSize(nn.Module):
+    """The same by methods of one's own."""
+
+    def __init__(self, shape=(3, 9, 9)):
+        super().__init__()
+        self.conv1, self.conv2, self.pool = nn.Conv2d(3, 4, 3), nn.Conv2d(4, 4, 3), nn.MaxPool2d(2, 2)
+        x = torch.randn(*shape).view(-1, *shape)
+        self._to_linear = None
+        self.convs(x)
+        self.fc = nn.Linear(self._to_linear, 5)
+        n = self._get_conv_output(shape)
+        self.fc2 = nn.Linear(n, 5)
+
+    def _get_conv_output(self, shape):
+        o = self.conv1(torch.zeros(1, *shape))
+        o = self.conv2(torch.relu(o))
+        return int(torch.prod(torch.tensor(o.size())))
+
+    def convs(self, x):
+        x = self.pool(torch.relu(self.conv1(x)))
+        if self._to_linear is None:
+            self._to_linear = x[0].shape[0] * x[0].shape[1] * x[0].shape[2]
+        return x
+
+    def forward(self, x: Tensor):
+        y = self.convs(x)
+        return self.fc(y.view(-1, self._to_linear)) + self.fc2(self.conv2(torch.relu(self.conv1(x))).flatten(1))
+
+
 CASES = {
     "scaled starts": (ScaledStarts, (x4,)),
     "by mode": (ByMode, (x4,)),
+    "measured": (Measured, (image(2, 3, 9, 9),)),
+    "flat size": (FlatSize, (image(2, 3, 9, 9),)),
     "filled buffers": (FilledBuffers, (torch.ones(2, 8),)),
     "computed names": (ComputedNames, (x4,)),
     "class attributes": (ClassAttributes, (x4,)),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Optional
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 
@@ -276,7 +277,142 @@ class ByMode(nn.Module):
         return Result(hidden=h.tanh(), extra=extra)
 
 
+@dataclass
+class Scores:
+    before: Tensor | None = None
+    after: Tensor | None = None
+    values: Tensor | None = None
+    kind: str | None = None
+
+
+class Attends(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.softmax = functools.partial(F.softmax, dim=-1)
+
+    def forward(self, q: Tensor, v: Tensor) -> tuple[Tensor, Scores]:
+        scores = q @ q.transpose(-1, -2)
+        made = self.softmax(scores)
+        return made @ v, Scores(before=scores, after=made)
+
+
+class SetLater(nn.Module):
+    """A field of an output object is set after it was made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(6, 6)
+        self.attend = Attends()
+
+    def forward(self, x: Tensor) -> Tensor:
+        v = self.linear(x)
+        out, scores = self.attend(x, v)
+        scores.values = v
+        return out + scores.values * 2 + scores.before.sum(-1, keepdim=True)
+
+
+class AttendTo(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.q = nn.Linear(dim, dim)
+        self.k = nn.Linear(dim, dim)
+
+    def forward(self, x, context=None):
+        context = x if context is None else torch.cat((x, context), 0)
+        return (self.q(x) @ self.k(context).t()).softmax(-1) @ context
+
+
+class FeedForward(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(dim, dim), nn.Tanh())
+
+    def forward(self, x: Tensor):
+        return self.net(x)
+
+
+class Scaling(nn.Module):
+    """Keywords go on to a layer that takes them, or to one that takes none."""
+
+    def __init__(self, dim, fn):
+        super().__init__()
+        self.fn = fn
+        self.scale = nn.Parameter(torch.ones(dim))
+
+    def forward(self, x, **kwargs):
+        return self.fn(x, **kwargs) * self.scale
+
+
+class Passing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(
+            [nn.ModuleList([Scaling(4, AttendTo(4)), Scaling(4, FeedForward(4))]) for _ in range(2)]
+        )
+
+    def forward(self, x, y):
+        for attn, ff in self.layers:
+            x = attn(x, context=y) + x
+            x = ff(x) + x
+        for attn, ff in self.layers:
+            x = attn(x) + ff(x)
+        return x
+
+
+class Attending:
+    """Attention of a plain object."""
+
+    def __init__(self, scale=0.5):
+        self.scale = scale
+
+    def __call__(self, attn, x, context=None):
+        context = x if context is None else context
+        q, k = attn.q(x), attn.k(context)
+        return F.softmax(q @ k.t() * self.scale, dim=-1) @ context
+
+
+class Doubling:
+    def __call__(self, attn, x, context=None):
+        return attn.q(x) * 2
+
+
+class WithProcessor(nn.Module):
+    def __init__(self, processor=None):
+        super().__init__()
+        self.q, self.k = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.set_processor(processor or Attending())
+
+    def set_processor(self, processor):
+        self.processor = processor
+
+    def forward(self, x: Tensor, context=None):
+        return self.processor(self, x, context=context)
+
+
+class WithDoubling(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q = nn.Linear(4, 4)
+        self.processor = Doubling()
+
+    def forward(self, x: Tensor):
+        return self.processor(self, x)
+
+
+class Processors(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = WithProcessor(), WithProcessor()
+        self.third = WithDoubling()
+
+    def forward(self, x: Tensor, y):
+        return self.third(self.second(self.first(x), context=y))
+
+
 CASES = {
+    "processors": (Processors, (image(3, 4), image(2, 4))),
+    "keywords_for_some": (Passing, (image(3, 4), image(2, 4))),
+    "set_later": (SetLater, (image(5, 6),)),
     "cached": (Cached, (image(5, 6),)),
     "object_in_tuple": (Handing, (image(5, 6),)),
     "output_by_mode": (ByMode, (image(5, 6),)),

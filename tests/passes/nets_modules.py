@@ -335,7 +335,56 @@ class Chain(Ones):
 
 
 X = torch.rand(4, 4)
+
+
+def exists(v):
+    return v is not None
+
+
+class Grid(nn.Module):
+    def __init__(self, dim, n, first):
+        super().__init__()
+        self.layers = nn.ModuleList(
+            [nn.Linear(dim, dim), nn.Tanh() if first else None, nn.Linear(dim, dim) if n else None]
+        )
+        self.tail = nn.ModuleList()
+        for i in range(3):
+            self.tail.append(nn.Linear(dim, dim) if i != 1 else None)
+
+    def forward(self, x: Tensor, y=None):
+        a, b, c = self.layers
+        x = a(x)
+        if exists(b):
+            x = b(x)
+        if exists(c):
+            x = c(x) + x
+        for layer in self.tail:
+            if layer is not None:
+                x = layer(x)
+        if exists(y) ^ exists(b):
+            x = x * 2
+        return x
+
+
+class Gaps(nn.Module):
+    """None stands for layers in a list."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(
+            [nn.ModuleList([Grid(4, i, i == 0), Grid(4, i, i > 0) if i else None]) for i in range(2)]
+        )
+
+    def forward(self, x: Tensor):
+        for one, two in self.blocks:
+            x = one(x)
+            if exists(two):
+                x = two(x, x)
+        return x
+
+
 CASES = {
+    "gaps": (Gaps, (X[:, :4] * 0.3,)),
     "layers without units": (Gates, (X,)),
     "a base given an option": (resized, (X,)),
     "calls of their own": (Called, (X,)),

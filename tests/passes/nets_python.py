@@ -285,7 +285,42 @@ def _x(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
+class Skips(nn.Module):
+    """Skips are taken from a list inside an expression."""
+
+    def __init__(self):
+        super().__init__()
+        self.downs = nn.ModuleList([nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)]) for _ in range(2)])
+        self.ups = nn.ModuleList([nn.ModuleList([nn.Linear(8, 4), nn.Linear(8, 4)]) for _ in range(2)])
+
+    def forward(self, x: torch.Tensor):
+        h = []
+        for a, b in self.downs:
+            x = a(x)
+            h.append(x)
+            x = b(x).tanh()
+            h.append(x)
+        for a, b in self.ups:
+            x = torch.cat((x, h.pop()), dim=1)
+            x = a(x)
+            x = b(torch.cat([x, h.pop()], dim=1))
+        return x
+
+
+class Once(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor):
+        parts = [self.a(x), x * 2, x * self.a(x)]
+        y = parts.pop(0) + parts.pop() * 2
+        return y, parts[0] * 3
+
+
 CASES = {
+    "popped": (Skips, (_x(3, 4),)),
+    "popped once": (Once, (_x(3, 4),)),
     "iterates": (Iterates, (_x(2, 4),)),
     "reduces": (Reduces, (_x(2, 4),)),
     "nested comprehensions": (NestedComprehensions, (_x(2, 4),)),

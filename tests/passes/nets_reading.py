@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import OrderedDict
 from typing import Callable, Dict, Tuple
 
@@ -123,7 +124,66 @@ class LateLambda(nn.Module):
 
 
 x4 = torch.randn(3, 4, generator=torch.Generator().manual_seed(4))
+
+
+def is_even(number: int, by: int) -> bool:
+    return number % by == 0
+
+
+class PlainBlock(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor):
+        return self.lin(x)
+
+
+class CrossBlock(PlainBlock):
+    def __init__(self):
+        super().__init__()
+        self.has_cross = True
+
+    def forward(self, x: Tensor, context=None):
+        return self.lin(x) + context
+
+
+class Inner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor, scale=None, shift=None):
+        x = self.lin(x)
+        x = x * scale if scale is not None else x
+        return x + shift if shift is not None else x
+
+
+class Selecting(nn.Module):
+    """Keywords of one's own are selected by what another function takes; cells are told apart by an attribute."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = Inner()
+        self.blocks = nn.ModuleList([PlainBlock(), CrossBlock(), PlainBlock()])
+
+    def apply_inner(self, x, **kwargs):
+        known = set(inspect.signature(self.inner.forward).parameters.keys())
+        kwargs = {k: w for k, w in kwargs.items() if k in known}
+        return self.inner(x, **kwargs)
+
+    def forward(self, x: Tensor, y):
+        assert all([is_even(d, 1) for d in x.shape[-2:]])  # noqa: C419
+        for block in self.blocks:
+            if hasattr(block, "has_cross") and block.has_cross:
+                x = block(x, context=y)
+            else:
+                x = block(x)
+        return self.apply_inner(x, scale=y, other=x) + self.apply_inner(x, shift=y)
+
+
 CASES: Dict[str, Tuple[Callable[[], nn.Module], Tuple[Tensor, ...]]] = {
+    "selecting": (Selecting, (x4, x4 * 2)),
     "named children": (NamedChildren, (x4,)),
     "late lambda": (LateLambda, (x4,)),
     "read later": (ReadLater, (x4,)),

@@ -231,9 +231,11 @@ def user_arguments(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> t
             continue
         for key in _own_keys(scope, keyword.value, _all_keys(facts, named)):
             named.add(key)
-            default = None
-            if any(key not in dict(f.kwargs) for f in facts):
-                default = _callee_default(scope, node, facts, key)
+            default, without = None, [f for f in facts if key not in dict(f.kwargs)]
+            some = not all(_takes(scope, f.entered, key) for f in without)
+            if without:
+                taking = [f for f in facts if _takes(scope, f.entered, key)] if some else facts
+                default = _callee_default(scope, node, taking, key) if taking else None
                 if default is None:
                     continue
             values = tuple(dict(f.kwargs).get(key, default or Literal(None)) for f in facts)
@@ -241,8 +243,29 @@ def user_arguments(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> t
                 value = _unpacked(scope, keyword.value, key, values, default)
             except Untranslatable as error:
                 value = absent_name(error)
-            keywords.append(ast.keyword(key, value))
+            made = ast.keyword(key, value)
+            made.only_some = some and default == Literal(None)  # type: ignore[attr-defined]
+            keywords.append(made)
     return args, keywords
+
+
+def where_given(call: ast.Call) -> ast.expr:
+    """``f(x, key=key) if key is not None else f(x)`` where some of the functions called take no such keyword."""
+    some = [k for k in call.keywords if getattr(k, "only_some", False) and isinstance(k.value, ast.Name)]
+    if len(some) != 1:
+        return call
+    less = copy(call)
+    less.keywords = [k for k in less.keywords if k.arg != some[0].arg]
+    return ast.IfExp(ast.Compare(copy(some[0].value), [ast.IsNot()], [literal(None)]), call, less)
+
+
+def _takes(scope: Scope, entered: str | None, key: str) -> bool:
+    """Whether a function takes the keyword: by a parameter, or among its ``**kwargs``."""
+    source = scope.work.all_functions.get(entered or "")
+    if source is None:
+        return False
+    args = source.node.args
+    return args.kwarg is not None or key in {a.arg for a in [*args.args, *args.kwonlyargs]}
 
 
 def _callee_default(scope: Scope, node: ast.Call, facts: Sequence[CallFact], key: str) -> Literal | None:

@@ -341,6 +341,11 @@ def _config_attribute(
     base = bases[0]
     assert isinstance(base, ObjectValue)
     constant = constant_of(values)
+    if _is_given_by_property(scope, node.value):
+        if constant is None:
+            raise Untranslatable(node, f"`{ast.unparse(node.value)}` is computed when it is read")
+        scope.flag_number(node, f"`{ast.unparse(node.value)}` is computed when it is read")
+        return constant
     try:
         owner = scope_lower(scope, node.value)
     except Untranslatable:
@@ -362,6 +367,27 @@ def _config_attribute(
         _need_property(scope, base.cls, name)
         return ast.Attribute(owner, name, node.ctx)
     return field_of(scope, ast.Attribute(owner, node.attr, node.ctx), bases, values[0])
+
+
+def _is_given_by_property(scope: Scope, node: ast.expr) -> bool:
+    """``self.config`` of a library that keeps the object elsewhere, where the port's constructor does not set it."""
+    if not isinstance(node, ast.Attribute):
+        return False
+    owners = {v.cls for v in scope.values(node.value) if isinstance(v, ModuleValue)}
+    for owner in owners:
+        function = scope.work.all_functions.get(_property(scope, owner, node.attr) or "")
+        match function.body if function is not None else ():
+            case [*_, ast.Return(value=ast.Attribute(attr=kept))]:
+                if not _is_set_by_constructor(scope, owner, kept):
+                    return True
+    return False
+
+
+def _is_set_by_constructor(scope: Scope, owner: str, name: str) -> bool:
+    cells = [scope.work.program.cells[base] for base in _mro(scope, owner) if base in scope.work.program.cells]
+    inits = [m for cell in cells for m in cell.methods if m.name == "__init__"]
+    nodes = (n for m in inits for s in m.body for n in ast.walk(s))
+    return any(isinstance(n, ast.Attribute) and n.attr == name and isinstance(n.ctx, ast.Store) for n in nodes)
 
 
 def _output_attribute(scope: Scope, node: ast.Attribute, base: ObjectValue, values: tuple[Value, ...]) -> ast.expr:

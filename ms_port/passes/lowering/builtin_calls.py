@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from ms_port.ir.program import CallFact
+from ms_port.ir.program import CallFact, Program
 from ms_port.ir.tree import literal, nid
 from ms_port.ir.values import ClassValue, Literal, ModuleValue, ObjectValue, SequenceValue, TensorValue, holds_tensor
 from ms_port.passes.cell_names import CELL_NAMES
 from ms_port.passes.lowering.configs import field_of
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.legacy_tensors import LEGACY, legacy_tensor
+from ms_port.passes.lowering.names import of_class
 from ms_port.passes.lowering.scope import Scope, Untranslatable, same
 
 GRAPH_BUILTINS = frozenset(
@@ -234,10 +235,30 @@ def _hasattr(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.exp
                 front = f"{path}." if path else ""
                 known = front + name in scope.work.program.modules or front + name in scope.work.program.parameters
                 if known != (fact.result == Literal(True)) or (not known and name in CELL_NAMES):
-                    return None
+                    return _by_class(scope, node, facts)
             case _:
                 return None
     return _rebuilt(scope, node, ast.Name("hasattr", ast.Load()))
+
+
+def _by_class(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr | None:
+    """``hasattr(block, "has_cross_attention")`` of cells as ``isinstance``, where the class tells it."""
+    found: dict[bool, set[str]] = {True: set(), False: set()}
+    for fact in facts:
+        if not isinstance(fact.args[0], ModuleValue):
+            return None
+        found[fact.result == Literal(True)].add(fact.args[0].cls)
+    if any(yes == no or is_derived(scope.work.program, no, yes) for yes in found[True] for no in found[False]):
+        return None
+    classes = [of_class(scope, node, name) for name in sorted(found[True])]
+    argument = classes[0] if len(classes) == 1 else ast.Tuple(classes, ast.Load())
+    return ast.Call(ast.Name("isinstance", ast.Load()), [lower(scope, node.args[0]), argument], [])
+
+
+def is_derived(program: Program, cls: str, base: str) -> bool:
+    """Whether a class of the program derives from another."""
+    cell = program.cells.get(cls)
+    return cell is not None and (base in cell.bases or any(is_derived(program, b, base) for b in cell.bases))
 
 
 def _getattr(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:

@@ -22,6 +22,7 @@ from ms_port.opmap import Argument, Call, NoLowering
 from ms_port.opmap.signature import parse_signature
 from ms_port.passes.lowering.absent import ABSENT
 from ms_port.passes.lowering.arguments import torch_arguments, user_arguments
+from ms_port.passes.lowering.arrays import array_call, by_tensors, of_tensors
 from ms_port.passes.lowering.base_layers import is_batch_norm_of_base, layer_base, starts_layer
 from ms_port.passes.lowering.builtin_calls import lower_builtin
 from ms_port.passes.lowering.children import of_registry
@@ -217,6 +218,8 @@ def lower_torch(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.
         else:
             lowering = scope.work.opmap.lower(call)
     except NoLowering as error:
+        if scope.host and (made := by_tensors(scope, node, facts, call)) is not None:
+            return made
         if scope.host or not any(holds_tensor(f.result) for f in facts):
             raise Untranslatable(node, str(error)) from error
         try:
@@ -431,7 +434,8 @@ def _call_method(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast
     args, keywords = user_arguments(scope, node, facts)
     call = ast.Call(func, args, keywords)
     call.callees = tuple(sorted(k for k in keys if k))  # type: ignore[attr-defined]
-    return call
+    of_graph = not any(scope.work.all_functions[k].during_init for k in keys if k is not None)
+    return array_call(call, facts) if scope.host and of_graph else call
 
 
 def _call_function(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
@@ -520,6 +524,8 @@ def _library_row(scope: Scope, node: ast.Call, facts: Sequence[CallFact], api: s
     """A function or class of a library that a row names as a whole; what the row leaves out need not be there."""
     args, keywords = torch_arguments(scope, node, facts, api, absent=True)
     call = Call(api, args, keywords, result=tuple(f.result for f in facts))
+    arrays = scope.host and all(isinstance(f.result, TensorValue) for f in facts)
+    call = of_tensors(call) if arrays else call
     try:
         made = accept(scope, node, scope.work.opmap.lower(call), api)
     except NoLowering as error:
@@ -529,7 +535,7 @@ def _library_row(scope: Scope, node: ast.Call, facts: Sequence[CallFact], api: s
             raise Untranslatable(node, getattr(part, "reason", "an argument is not there"))
     read_fields(scope, node, made, [*args, *(argument for _, argument in keywords)])
     scope.work.claimed |= {index for f in facts for index in f.torch_calls}
-    return made
+    return ast.Call(ast.Attribute(made, "asnumpy", ast.Load()), [], []) if arrays else made
 
 
 def _call_class(scope: Scope, node: ast.Call, facts: Sequence[CallFact], callee: ClassValue) -> ast.expr:

@@ -12,6 +12,7 @@ from ms_port.ir.tree import literal, nid, statement
 from ms_port.ir.values import (
     ClassValue,
     DictValue,
+    DType,
     FunctionValue,
     Literal,
     ObjectValue,
@@ -24,7 +25,7 @@ from ms_port.ir.values import (
 )
 from ms_port.opmap import Argument, Call, NoLowering
 from ms_port.passes.lowering.absent import absent_name
-from ms_port.passes.lowering.scope import Scope, Untranslatable, Work, mark_functions
+from ms_port.passes.lowering.scope import Scope, Untranslatable, Work, dtype_expression, mark_functions
 
 
 def argument_value(work: Work, value: Value) -> ast.expr:
@@ -63,6 +64,8 @@ def argument_value(work: Work, value: Value) -> ast.expr:
             return call
         case PartialValue(func=FunctionValue(torch=True) as func, args=(), keywords=pairs):
             return named_partial(work, func, pairs)
+        case DType(name=name):
+            return dtype_expression(name)
     raise Untranslatable(ast.Pass(), f"{value} as an argument")
 
 

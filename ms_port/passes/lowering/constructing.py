@@ -8,12 +8,21 @@ from dataclasses import replace
 
 from ms_port.ir.program import CallFact, ModuleInstance, Stub
 from ms_port.ir.tree import literal
-from ms_port.ir.values import ClassValue, FunctionValue, Literal, ModuleValue, PartialValue, TensorValue, Value
+from ms_port.ir.values import (
+    ClassValue,
+    FunctionValue,
+    Literal,
+    ModuleValue,
+    PartialValue,
+    TensorValue,
+    Value,
+    items_of,
+)
 from ms_port.opmap import Argument, Call, Lowering, NoLowering
 from ms_port.passes.lowering.arguments import torch_arguments, user_arguments, without_stars
 from ms_port.passes.lowering.base_layers import layer_base
 from ms_port.passes.lowering.expressions import lower
-from ms_port.passes.lowering.held import held_module, layer_dict, needs_layer_dict
+from ms_port.passes.lowering.held import has_gaps, held_module, layer_dict, layers_or_none, needs_layer_dict
 from ms_port.passes.lowering.inherited import find_method
 from ms_port.passes.lowering.made_layers import takes_tensors
 from ms_port.passes.lowering.scope import Scope, Untranslatable
@@ -67,6 +76,10 @@ def _construct_one(
                 made = scope.use(lowering)
                 assert isinstance(made, ast.Call)
                 return ast.Call(layer_dict(scope.work), made.args, made.keywords)
+            if name == "torch.nn.ModuleList" and _holds_none(scope, facts):
+                made = scope.use(lowering)
+                assert isinstance(made, ast.Call)
+                return ast.Call(layers_or_none(scope.work), made.args, made.keywords)
         elif carried:
             bound = tuple((k, Argument(literal(None), (v,) * len(facts))) for k, v in carried)
             lowering = opmap.lower(call, lower(scope, node.func), bound)
@@ -80,6 +93,12 @@ def _construct_one(
         return stub_cell(scope, node, call, str(error))
     made_now = accept(scope, node, lowering, name)
     return without_batch(scope.work, made_now, [module.path for module in _made_modules(scope, facts)])
+
+
+def _holds_none(scope: Scope, facts: Sequence[CallFact]) -> bool:
+    """Whether None is among the layers that a ModuleList is given, or that it held at the end."""
+    given = [item for f in facts if f.args for item in items_of(f.args[0])]
+    return Literal(None) in given or any(map(has_gaps, _made_modules(scope, facts)))
 
 
 _CONVOLUTIONS = frozenset({"torch.nn.Conv1d", "torch.nn.Conv2d", "torch.nn.Conv3d"})

@@ -7,10 +7,11 @@ comprehension may not change a list. Each form here leaves the container as Pyth
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from ms_port.ir.tree import names_stored, nid
+from ms_port.ir.tree import copy, names_stored, nid
 from ms_port.ir.values import DictValue, FunctionValue, SequenceValue, holds_tensor
+from ms_port.passes.functionalize.syntax import calls_in_order
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.scope import Scope, Untranslatable
 
@@ -20,6 +21,8 @@ _CHANGES = frozenset("append extend insert reverse pop popitem remove clear sort
 
 def container_statement(scope: Scope, statement: ast.stmt) -> list[ast.stmt] | None:
     """The source statements that do the same with ``append``, or None where the statement is of no such form."""
+    if (taken := _taken_before(scope, statement)) is not None:
+        return taken
     match statement:
         case ast.Expr(value=ast.ListComp(elt=ast.Call() as call, generators=generators)):
             return _loop(scope, generators, ast.Expr(call))
@@ -35,6 +38,57 @@ def container_statement(scope: Scope, statement: ast.stmt) -> list[ast.stmt] | N
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr="update")) as call):
             return _updated(call) if _is_method(scope, call) else None
     return None
+
+
+def _taken_before(scope: Scope, statement: ast.stmt) -> list[ast.stmt] | None:
+    """``x = cat((x, skips.pop()))`` as ``skip = skips.pop()`` and the rest, where nothing else reads the list."""
+    if not isinstance(statement, ast.Assign | ast.AugAssign | ast.Return | ast.Expr) or statement.value is None:
+        return None
+    found: list[ast.Call] = []
+    for call, movable in calls_in_order(statement):
+        match call:
+            case ast.Call(func=ast.Attribute(value=ast.Name(), attr="pop")) if (
+                call is not statement.value
+                and movable
+                and _is_method(scope, call)
+                and any(map(holds_tensor, scope.values(call)))
+            ):
+                found.append(call)
+    roots = [n.id for call in found for n in ast.walk(call.func) if isinstance(n, ast.Name)]
+    reads = [n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and n.id in roots]
+    if not found or len(reads) != len(found):
+        return None
+    made: list[ast.stmt] = []
+    rest = copy(statement)
+    names = {
+        nid(call): _fresh(scope, f"{root.rstrip('s') or root}_last") for call, root in zip(found, roots, strict=True)
+    }
+    for call in found:
+        assigned = ast.Assign([ast.Name(names[nid(call)], ast.Store())], copy(call))
+        made.append(ast.copy_location(assigned, statement))
+    return [*made, _Named(names).visit(rest)]
+
+
+class _Named(ast.NodeTransformer):
+    """Names in place of the calls that were made before."""
+
+    def __init__(self, names: Mapping[int, str]) -> None:
+        self._names = names
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if (name := self._names.get(nid(node))) is None:
+            return self.generic_visit(node)
+        read = ast.copy_location(ast.Name(name, ast.Load()), node)
+        read.nid = nid(node)  # type: ignore[attr-defined]
+        return read
+
+
+def _fresh(scope: Scope, base: str) -> str:
+    name, number = base, 2
+    while name in scope.locals:
+        name, number = f"{base}_{number}", number + 1
+    scope.locals.add(name)
+    return name
 
 
 def _is_method(scope: Scope, call: ast.Call) -> bool:

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from ms_port.ir.program import FunctionDef
 from ms_port.ir.tree import copy, keep_place, literal, names_read, nid
-from ms_port.ir.values import DType, ModuleValue, ObjectValue, TensorValue, Value, holds_tensor
+from ms_port.ir.values import DType, Literal, ModuleValue, ObjectValue, TensorValue, Value, holds_tensor
 from ms_port.passes.decided import choices
 from ms_port.passes.lowering.attributes import lower_attribute, output_fields
 from ms_port.passes.lowering.base_layers import starts_layer
@@ -356,6 +356,8 @@ def _binary(scope: Scope, node: ast.expr) -> ast.expr:
     if isinstance(node.op, ast.Add) and isinstance(lowered, ast.BinOp) and _are_truths(scope, node) and not scope.host:
         lowered.op = ast.BitOr()
         return lowered
+    if not scope.host and isinstance(lowered, ast.BinOp) and (flags := _of_flags(scope, node, lowered)) is not None:
+        return flags
     name = _SHIFTS.get(type(node.op))
     tensors = any(isinstance(v, TensorValue) for side in (node.left, node.right) for v in scope.values(side))
     if name is None or scope.host or not tensors or not isinstance(lowered, ast.BinOp):
@@ -370,6 +372,20 @@ def _are_truths(scope: Scope, node: ast.BinOp) -> bool:
     return bool(values) and all(isinstance(v, TensorValue) and v.dtype == "bool" for v in values)
 
 
+def _of_flags(scope: Scope, node: ast.BinOp, lowered: ast.BinOp) -> ast.expr | None:
+    """``exists(a) ^ exists(b)`` of Python's True and False, for which a graph has no bitwise operators."""
+    sides = [scope.values(node.left), scope.values(node.right)]
+    if not all(values and all(isinstance(v, Literal) and type(v.value) is bool for v in values) for values in sides):
+        return None
+    match node.op:
+        case ast.BitXor():
+            return ast.Compare(lowered.left, [ast.NotEq()], [lowered.right])
+        case ast.BitAnd() | ast.BitOr():
+            both = ast.And() if isinstance(node.op, ast.BitAnd) else ast.Or()
+            return ast.BoolOp(both, [lowered.left, lowered.right])
+    return None
+
+
 def _set(scope: Scope, node: ast.expr) -> ast.expr:
     """A set of constants, in the graph a tuple: it is only asked for members."""
     assert isinstance(node, ast.Set)
@@ -379,7 +395,7 @@ def _set(scope: Scope, node: ast.expr) -> ast.expr:
 
 
 def _tuple(scope: Scope, node: ast.expr) -> ast.expr:
-    """A tuple; in the graph with None for objects of Python (caches), which nothing in the port reads."""
+    """A tuple; in the graph with None for objects of Python (caches, devices), which nothing in the port reads."""
     assert isinstance(node, ast.Tuple)
     if scope.host or not isinstance(node.ctx, ast.Load):
         return lower_children(scope, node)
@@ -388,8 +404,12 @@ def _tuple(scope: Scope, node: ast.expr) -> ast.expr:
 
 
 def _is_object(scope: Scope, node: ast.expr) -> bool:
-    seen = scope.values(node) if isinstance(node, ast.Name) and node.id in scope.locals else ()
-    return bool(seen) and all(isinstance(v, ObjectValue) and is_foreign(scope, v) for v in seen)
+    seen = [v for v in scope.values(node) if isinstance(v, ObjectValue)]
+    if not seen or len(seen) != len(scope.values(node)):
+        return False
+    if isinstance(node, ast.Name) and node.id in scope.locals:
+        return all(is_foreign(scope, v) for v in seen)
+    return all(v.kind == "device" for v in seen)
 
 
 def dtype_of(scope: Scope, node: ast.expr) -> DType | None:

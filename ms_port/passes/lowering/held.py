@@ -163,8 +163,23 @@ def needs_layer_dict(work: Work, module: ModuleInstance) -> bool:
 
 def layer_dict(work: Work) -> ast.expr:
     """The class that takes them."""
-    work.op_functions.add("LayerDict")
-    return mark_functions(ast.Name("LayerDict", ast.Load()), frozenset(["LayerDict"]))
+    return _marked(work, "LayerDict")
+
+
+def layers_or_none(work: Work) -> ast.expr:
+    """The class of a ModuleList that holds None in places."""
+    return _marked(work, "LayersOrNone")
+
+
+def _marked(work: Work, name: str) -> ast.expr:
+    work.op_functions.add(name)
+    return mark_functions(ast.Name(name, ast.Load()), frozenset([name]))
+
+
+def has_gaps(module: ModuleInstance) -> bool:
+    """Whether a ModuleList holds None before one of its layers."""
+    numbers = [name for name, _ in module.children]
+    return module.cls == "torch.nn.ModuleList" and numbers != [str(i) for i in range(len(numbers))]
 
 
 def container_base(program: Program, cls: str) -> str | None:
@@ -181,6 +196,10 @@ def container_base(program: Program, cls: str) -> str | None:
 def _container_call(work: Work, module: ModuleInstance, func: ast.expr) -> ast.expr:
     names = [name for name, _ in module.children]
     items = [held_module(work, path) for _, path in module.children]
+    if has_gaps(module):
+        made = dict(zip(names, items, strict=True))
+        places = [made.get(str(i), literal(None)) for i in range(int(names[-1]) + 1)]
+        return ast.Call(layers_or_none(work), [ast.List(places, ast.Load())], [])
     if "torch.nn.ModuleDict" in (module.cls, container_base(work.program, module.cls)) or names != [
         str(i) for i in range(len(names))
     ]:

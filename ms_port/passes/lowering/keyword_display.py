@@ -15,6 +15,9 @@ def keyword_display(scope: Scope, statement: ast.Assign) -> list[ast.stmt] | Non
     It may go where it is only handed on as ``**name``, and where its entries are names or constants (in a constructor
     also arithmetic of them) that are not bound anew afterwards: so a configuration in it need not be there.
     """
+    if not scope.host and _is_selection(scope, statement):
+        scope.drop(statement, "each call is given the entries that it took")
+        return []
     match statement:
         case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_handed_on(scope, name):
             plain = _entries(scope, value)
@@ -85,6 +88,26 @@ def _unpacked_entries(scope: Scope, container: ast.expr) -> dict[str, ast.expr] 
         return None
     keys = dict.fromkeys(key for value in seen for key in entries_of(value))
     return {key: ast.Subscript(container, ast.Constant(key), ast.Load()) for key in keys}
+
+
+def _is_selection(scope: Scope, statement: ast.Assign) -> bool:
+    """``kwargs = {k: v for k, v in kwargs.items() if k in known}`` of the function's own ``**kwargs``."""
+    match statement:
+        case ast.Assign(
+            targets=[ast.Name(id=name)],
+            value=ast.DictComp(
+                key=ast.Name(id=key),
+                value=ast.Name(id=value),
+                generators=[
+                    ast.comprehension(
+                        target=ast.Tuple(elts=[ast.Name(id=first), ast.Name(id=second)]),
+                        iter=ast.Call(func=ast.Attribute(value=ast.Name(id=held), attr="items")),
+                    )
+                ],
+            ),
+        ):
+            return name == held == scope.varkw and (key, value) == (first, second)
+    return False
 
 
 _END = 10**9

@@ -11,7 +11,8 @@ from ms_port.ir.values import ModuleValue, TensorValue, Value
 from ms_port.opmap import NoLowering
 from ms_port.opmap.rows import Row
 from ms_port.opmap.signature import parse_signature
-from ms_port.passes.lowering.arguments import user_arguments
+from ms_port.passes.lowering.arguments import user_arguments, where_given
+from ms_port.passes.lowering.arrays import array_call
 from ms_port.passes.lowering.base_layers import is_base_forward
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.library_layers import library_calls
@@ -53,9 +54,10 @@ def call_module(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.
     if keys:
         call = ast.Call(func, args, keywords)
         call.callees = tuple(sorted(keys))  # type: ignore[attr-defined]
-        return call
+        return array_call(call, facts) if scope.host else where_given(call)
     call = ast.Call(func, *_layer_arguments(scope, node, facts, args, keywords))
-    return _without_batch(scope, node, facts, call)
+    made = _without_batch(scope, node, facts, call)
+    return array_call(made, facts) if scope.host else made
 
 
 def _without_batch(scope: Scope, node: ast.Call, facts: Sequence[CallFact], call: ast.Call) -> ast.expr:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping, Sequence
 
 from ms_port.ir.program import CallFact
-from ms_port.ir.tree import expression, literal
+from ms_port.ir.tree import expression, literal, nid
 from ms_port.ir.values import DictValue, ObjectValue, holds_tensor
 from ms_port.passes.lowering.attributes import output_fields
 from ms_port.passes.lowering.expressions import lower
@@ -19,12 +19,29 @@ def output_tuple(scope: Scope, node: ast.Call, facts: Sequence[CallFact], result
     given: dict[str, ast.expr] = {name: arg for (name, _), arg in zip(result.fields, node.args, strict=False)}
     given.update({k.arg: k.value for k in node.keywords if k.arg is not None})
     unpacked = {name: part for k in node.keywords if k.arg is None for name, part in _entries(scope, k.value).items()}
-    if any(name not in given and name not in unpacked for name in kept):
-        raise Untranslatable(node, f"{result.cls} is not given its fields by name")
+    for name in kept:
+        if name not in given and name not in unpacked:
+            if not _is_set_later(scope, result.cls, name):
+                raise Untranslatable(node, f"{result.cls} is not given its fields by name")
+            unpacked[name] = literal(None)
     parts = {name: lower(scope, given[name]) if name in given else unpacked[name] for name in kept}
     if any(output_fields(f.result) != kept for f in facts if isinstance(f.result, ObjectValue)):
         return _by_mode(scope, node, facts, result, given)
     return ast.Tuple([*parts.values()], ast.Load())
+
+
+def _is_set_later(scope: Scope, cls: str, field: str) -> bool:
+    """Whether graph code sets the field of a made object, which has none before: ``out.values = v``."""
+    functions = scope.work.all_functions
+    if f"{cls.rpartition('.')[0]}:{cls.rpartition('.')[2]}.__post_init__" in functions:
+        return False
+    for function in functions.values():
+        for node in (n for s in function.body for n in ast.walk(s)) if not function.during_init else ():
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and node.attr == field:
+                held = function.facts.values.get(nid(node.value), ())
+                if held and all(isinstance(v, ObjectValue) and v.cls == cls for v in held):
+                    return True
+    return False
 
 
 def _by_mode(
