@@ -580,7 +580,8 @@ def _owner(record: FunctionRecord) -> type | None:
     codes = {record.code, *(activation.code for activation in record.activations)}
     for activation in record.activations:
         for cls in type(activation.self).__mro__ if activation.self is not None else ():
-            if any(codes & _member_codes(member) for member in cls.__dict__.values()):
+            made = record.outer is None or "<locals>" in cls.__qualname__  # else it is a decorator's wrapper
+            if made and any(codes & _member_codes(member) for member in cls.__dict__.values()):
                 return cls
     if record.outer is not None:
         return None
