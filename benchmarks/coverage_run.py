@@ -265,7 +265,7 @@ def _place(source: Mapping[str, Any] | None) -> str:
 
 def _level(found: Mapping[str, Any]) -> dict[str, Any]:
     """Status, the largest error as a multiple of what is allowed, and why it isn't equal."""
-    ratios = [w["error"] / w["allowed"] for w in found["worst"] if w["allowed"] > 0]
+    ratios = [w["error"] / w["allowed"] for w in found["worst"] if w["error"] is not None and w["allowed"]]
     why = " ".join(str(found.get("message") or "").split())[:400]
     if not why and found.get("first"):
         first = found["first"]
