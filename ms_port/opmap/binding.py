@@ -49,8 +49,9 @@ def default_node(parameter: Parameter) -> ast.expr:
 def _as_default(parameter: Parameter, argument: Argument) -> Argument:
     """Whole numbers in the type of torch's default, float or bool: MindSpore refuses an int there."""
     values = argument_values(argument)
-    numbers = [v.value for v in values or () if isinstance(v, Literal) and type(v.value) is int]
     kind = type(parameter.default)
+    whole = (int, bool) if kind is float else (int,)  # `nn.LeakyReLU(True)` has a slope of 1
+    numbers = [v.value for v in values or () if isinstance(v, Literal) and type(v.value) in whole]
     if kind not in (float, bool) or not numbers or len(numbers) != len(values or ()):
         return argument
     as_default = tuple(Literal(kind(number)) for number in numbers)
