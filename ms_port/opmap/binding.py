@@ -47,11 +47,14 @@ def default_node(parameter: Parameter) -> ast.expr:
 
 
 def _as_default(parameter: Parameter, argument: Argument) -> Argument:
-    """Whole numbers in the type of torch's default, float or bool: MindSpore refuses an int there."""
+    """Whole numbers in the type of torch's default, float or bool: MindSpore refuses an int there.
+
+    A truth value is a number too: ``nn.LeakyReLU(True)`` has a slope of 1.
+    """
     values = argument_values(argument)
     kind = type(parameter.default)
-    whole = (int, bool) if kind is float else (int,)  # `nn.LeakyReLU(True)` has a slope of 1
-    numbers = [v.value for v in values or () if isinstance(v, Literal) and type(v.value) in whole]
+    plain = [v.value for v in values or () if isinstance(v, Literal)]
+    numbers = [v for v in plain if isinstance(v, int) and (kind is float or not isinstance(v, bool))]
     if kind not in (float, bool) or not numbers or len(numbers) != len(values or ()):
         return argument
     as_default = tuple(Literal(kind(number)) for number in numbers)
