@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from ms_port.ir.tree import names_stored
+from ms_port.ir.tree import is_self_attribute, names_stored
 
 _NODES = (ast.BinOp, ast.UnaryOp, ast.IfExp, ast.Compare, ast.BoolOp, ast.Constant)
 _PLAIN = (*_NODES, ast.operator, ast.unaryop, ast.cmpop, ast.boolop, ast.expr_context)
@@ -17,30 +18,57 @@ _CALLED = ("int", "min", "max", "round")
 def derived_fields(cls: type) -> tuple[tuple[str, str], ...]:
     """(field, expression of ``self``'s other fields), in the order in which the class computes them.
 
-    Read from the text of ``__post_init__``, or of the constructor where there is none; what is computed in another way
-    is left out.
+    Read from the text of ``__post_init__``, or of the constructor where a person wrote one. What is computed in another
+    way is left out, as are fields that the function writes elsewhere too.
     """
-    function = getattr(cls, "__post_init__", None) or cls.__dict__.get("__init__")
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))  # type: ignore[arg-type]
-    except (OSError, TypeError, SyntaxError):
-        return ()
-    definition = tree.body[0]
-    if not isinstance(definition, ast.FunctionDef):
+    definition = _setting_up(cls)
+    if definition is None:
         return ()
     stored = _stored_arguments(definition)
+    writes = _writes(definition)
     aliases = getattr(cls, "attribute_map", None)
     names = _Fields(stored, aliases if isinstance(aliases, dict) else {})
     found: dict[str, str] = {}
     for statement in definition.body:
         for target, test, value in _assigned(statement):
             field = names.field(target)
-            if field is None or names.field(test) != field:
+            if field is None or names.field(test) != field or writes[field] != 1:
                 continue
             expression = names.visit(value)
-            if _is_plain(expression):
+            if _is_plain(expression) and all(not writes[r] or r in found or r in stored for r in _read(expression)):
                 found.setdefault(field, ast.unparse(expression))
     return tuple(found.items())
+
+
+def _setting_up(cls: type) -> ast.FunctionDef | None:
+    """The text of what sets up an object: the first hand-written constructor or ``__post_init__`` of its classes."""
+    for base in cls.__mro__[:-1]:
+        for name in ("__init__", "__post_init__"):
+            function = base.__dict__.get(name)
+            try:
+                tree = ast.parse(textwrap.dedent(inspect.getsource(function)))  # type: ignore[arg-type]
+            except (OSError, TypeError, SyntaxError):  # none, or one that `@dataclass` wrote
+                continue
+            found = tree.body[0]
+            if isinstance(found, ast.FunctionDef) and found.name == name:
+                return found
+    return None
+
+
+def _writes(definition: ast.FunctionDef) -> Counter[str]:
+    """How often each attribute of ``self``, and each name, is written; once for the pair of both."""
+    nodes = [n for s in definition.body for n in ast.walk(s)]
+    attributes = Counter(
+        n.attr
+        for n in nodes
+        if isinstance(n, ast.Attribute) and is_self_attribute(n) and not isinstance(n.ctx, ast.Load)
+    )
+    names = Counter(n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load))
+    return Counter({key: max(attributes[key], names[key]) for key in attributes | names})
+
+
+def _read(expression: ast.expr) -> set[str]:
+    return {n.attr for n in ast.walk(expression) if isinstance(n, ast.Attribute)}
 
 
 def _stored_arguments(definition: ast.FunctionDef) -> set[str]:

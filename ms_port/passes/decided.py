@@ -14,9 +14,8 @@ from dataclasses import replace
 
 from ms_port.ir.program import Choice, FunctionDef, Program
 from ms_port.ir.tree import copy, literal, names_stored, nid
-from ms_port.ir.values import Literal, ObjectValue, Value
-from ms_port.passes.rewrite import all_functions, map_functions
-from ms_port.passes.signatures import parameters
+from ms_port.ir.values import DictValue, Literal, ObjectValue, SequenceValue, Value
+from ms_port.passes.rewrite import all_functions, map_functions, parameters
 
 
 def choices(function: FunctionDef, test: ast.expr, lost: Sequence[ast.stmt] = ()) -> Iterator[Choice]:
@@ -147,11 +146,31 @@ def _varies(program: Program, key: tuple[str, str, str], value: Literal) -> bool
         function = next((f for f in all_functions(program) if f.key == owner), None)
         return function is None or any(v != value for v in function.facts.parameters.get(name, ()))
     if kind == "field":
-        objects = [v for m in program.modules.values() for _, v in m.arguments if isinstance(v, ObjectValue)]
-        return any(dict(o.fields).get(name, value) != value for o in objects if o.cls == owner)
+        return any(dict(o.fields).get(name, value) != value for o in config_objects(program) if o.cls == owner)
     return any(
         dict(m.attributes).get(name, value) != value for m in program.modules.values() if _is_a(program, m.cls, owner)
     )
+
+
+def config_objects(program: Program) -> Iterator[ObjectValue]:
+    """Every configuration object that a module or a function was given, also inside lists and other objects."""
+    given = [v for m in program.modules.values() for _, v in m.arguments]
+    given += [v for f in all_functions(program) for values in f.facts.parameters.values() for v in values]
+    given += [v for _, v in program.factory_arguments]
+    seen: set[int] = set()
+    while given:
+        value = given.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        match value:
+            case ObjectValue(fields=fields):
+                yield value
+                given += [item for _, item in fields]
+            case SequenceValue(items=items):
+                given += items
+            case DictValue(items=pairs):
+                given += [item for _, item in pairs]
 
 
 def _is_a(program: Program, cls: str, base: str) -> bool:
@@ -165,7 +184,7 @@ def _settled(function: FunctionDef, wanted: dict[tuple[str, str, str], Literal],
     stored = Counter(
         n.id for s in function.body for n in ast.walk(s) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)
     )
-    change = _Settle(function.key, wanted, stored)
+    change = _Settle(function, wanted, stored)
     body = [copy(s) for s in function.body if not _is_unread_option(s, function.owner or "", wanted, read)]
     change.changed = len(body) < len(function.body)
     made = [s for statement in body for s in change.statement(statement)]
@@ -184,8 +203,12 @@ def _is_unread_option(
 class _Settle(ast.NodeTransformer):
     """Replaces the reads of decided options, and decides what becomes constant by it."""
 
-    def __init__(self, key: str, wanted: dict[tuple[str, str, str], Literal], stored: Counter[str]) -> None:
-        self._key, self._wanted, self._stored = key, wanted, stored
+    def __init__(
+        self, function: FunctionDef, wanted: dict[tuple[str, str, str], Literal], stored: Counter[str]
+    ) -> None:
+        self._key, self._wanted, self._stored = function.key, wanted, stored
+        self._parameters = set(parameters(function))
+        self._depth = 0
         self._locals: dict[str, object] = {}
         """Names that are bound once, to what became constant."""
         self.changed = False
@@ -197,11 +220,15 @@ class _Settle(ast.NodeTransformer):
         if isinstance(made, ast.Assert) and touched and _constant(made.test) == (True,):
             return []
         match made:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value) if touched and self._stored[name] == 1:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if touched and self._is_bound_here(name):
                 if (known := _constant(value)) is not None and type(known[0]) is bool:
                     self._locals[name] = known[0]
                     return []
         return made if isinstance(made, list) else [made]
+
+    def _is_bound_here(self, name: str) -> bool:
+        """Whether a statement of the function's own block binds the name, no other does, and it is no parameter."""
+        return self._depth == 0 and self._stored[name] == 1 and name not in self._parameters
 
     def _replaced(self, node: ast.expr, kind: str, owners: Sequence[str], name: str) -> ast.expr:
         values = [self._wanted.get((kind, owner, name)) for owner in owners]
@@ -270,8 +297,10 @@ class _Settle(ast.NodeTransformer):
         before = ast.dump(node.test)
         node.test = self.visit(node.test)
         known = _constant(node.test) if ast.dump(node.test) != before else None
+        self._depth += 1
         body = [s for x in node.body for s in self.statement(x)]
         orelse = [s for x in node.orelse for s in self.statement(x)]
+        self._depth -= 1
         if known is not None:
             return body if known[0] else orelse
         if not body:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 
 from ms_port.ir.program import ConfigClass, Program
 from ms_port.ir.values import Literal, Value
+from ms_port.passes.decided import config_objects
 
 _CALLED = {"int": int, "min": min, "max": max, "round": round}
 """All that the expressions may call: they are arithmetic of fields (see ``capture.derived_fields``)."""
@@ -16,14 +17,21 @@ _CALLED = {"int": int, "min": min, "max": max, "round": round}
 
 def with_derived_fields(program: Program) -> dict[str, ConfigClass]:
     """The configuration classes, each with what it computes for fields of the port that are None by default."""
-    return {name: _kept(known, program.configs.get(name, {})) for name, known in program.config_classes.items()}
+    none = {(o.cls, name) for o in config_objects(program) for name, v in o.fields if v == Literal(None)}
+    return {
+        name: _kept(known, program.configs.get(name, {}), {field for cls, field in none if cls == name})
+        for name, known in program.config_classes.items()
+    }
 
 
-def _kept(known: ConfigClass, fields: Mapping[str, Value]) -> ConfigClass:
+def _kept(known: ConfigClass, fields: Mapping[str, Value], none: Container[str]) -> ConfigClass:
+    """``none``: fields that were None in some object all the same."""
     fitting = [
         (name, text)
         for name, text in known.derived
-        if fields.get(name) == Literal(None) and {n.attr for n in _attributes(text)} <= fields.keys()
+        if fields.get(name) == Literal(None)
+        and name not in none
+        and {n.attr for n in _attributes(text)} <= fields.keys()
     ]
     return replace(known, derived=tuple(fitting))
 
@@ -45,10 +53,7 @@ def computed_fields(
         setattr(plain, name, None)
     for name, text in known.derived:
         try:
-            # Arithmetic of the fields and nothing else (capture.derived_fields): it runs without builtins but these.
-            value = eval(
-                text, {"__builtins__": {}, "int": int, "min": min, "max": max, "round": round}, {"self": plain}
-            )
+            value = eval(text, {"__builtins__": {}, **_CALLED}, {"self": plain})
         except (ArithmeticError, TypeError, ValueError, AttributeError):
             continue
         if Literal(value) == fields.get(name):

@@ -13,8 +13,7 @@ from ms_port.ir.values import Literal, ModuleValue, ObjectValue, Value
 from ms_port.passes.cell_names import rename_reserved
 from ms_port.passes.derived_fields import computed_fields, with_derived_fields
 from ms_port.passes.lowering.absent import ABSENT
-from ms_port.passes.rewrite import all_functions, map_functions
-from ms_port.passes.signatures import parameters
+from ms_port.passes.rewrite import all_functions, map_functions, parameters
 
 
 def finish(program: Program) -> Program:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from ms_port.ir.flags import Flag
 from ms_port.ir.program import CellDef, FunctionDef, Program
 from ms_port.ir.tree import names_stored
-from ms_port.passes.signatures import parameters
+from ms_port.passes.rewrite import parameters
 
 
 def keep_reached(program: Program) -> Program:

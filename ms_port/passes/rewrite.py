@@ -26,3 +26,10 @@ def all_functions(program: Program) -> Iterator[FunctionDef]:
     yield from program.functions.values()
     if program.factory is not None:
         yield program.factory
+
+
+def parameters(function: FunctionDef) -> list[str]:
+    """Names of positional and keyword parameters, without self."""
+    args = function.node.args
+    names = [a.arg for a in [*args.args, *args.kwonlyargs]]
+    return names[1:] if function.kind in ("method", "property", "class") and names else names

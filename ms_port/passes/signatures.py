@@ -14,7 +14,7 @@ from ms_port.ir.values import TensorValue, holds_tensor
 from ms_port.passes.cell_names import has_bprop
 from ms_port.passes.dead import drop_dead
 from ms_port.passes.lowering.absent import ABSENT
-from ms_port.passes.rewrite import all_functions, map_functions
+from ms_port.passes.rewrite import all_functions, map_functions, parameters
 
 
 def prune_signatures(program: Program) -> Program:
@@ -79,13 +79,6 @@ def _without_absent(function: FunctionDef) -> FunctionDef:
 
 def _is_absent(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id == ABSENT
-
-
-def parameters(function: FunctionDef) -> list[str]:
-    """Names of positional and keyword parameters, without self."""
-    args = function.node.args
-    names = [a.arg for a in [*args.args, *args.kwonlyargs]]
-    return names[1:] if function.kind in ("method", "property", "class") and names else names
 
 
 def _calls(program: Program) -> Iterator[ast.Call]:

@@ -85,16 +85,19 @@ class CpuKernels(TorchFunctionMode):
         return out
 
     def _silu(self, input: Tensor, inplace: bool = False) -> Tensor:
-        return input * self._kernel("sigmoid", input)
+        x = input.clone()
+        return _written(input, x * self._kernel("sigmoid", x), inplace)
 
     def _glu(self, input: Tensor, dim: int = -1) -> Tensor:
         left, right = input.chunk(2, dim)
         return left * self._kernel("sigmoid", right)
 
     def _mish(self, input: Tensor, inplace: bool = False) -> Tensor:
-        small = self._kernel("exp", -input.abs())
+        x = input.clone()
+        small = self._kernel("exp", -x.abs())
         below = small * (small + 2)
-        return input * torch.where(input > 0, (2 * small + 1) / (2 * small * (small + 1) + 1), below / (below + 2))
+        ratio = torch.where(x > 0, (2 * small + 1) / (2 * small * (small + 1) + 1), below / (below + 2))
+        return _written(input, x * ratio, inplace)
 
     def _softplus(self, input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
         scaled = input * beta
@@ -103,3 +106,7 @@ class CpuKernels(TorchFunctionMode):
 
     def _logsigmoid(self, input: Tensor) -> Tensor:
         return input.clamp(max=0) - torch.log1p(self._kernel("exp", -input.abs()))
+
+
+def _written(x: Tensor, result: Tensor, inplace: bool) -> Tensor:
+    return x.copy_(result) if inplace else result

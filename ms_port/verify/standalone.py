@@ -75,7 +75,7 @@ class Kept:
 
 
 def compare_mode(
-    cell: Any, mode: Mapping[str, Any], about: Mapping[str, Any], arrays: Mapping[str, Array], tolerance: float
+    cell: Any, mode: Mapping[str, Any], about: Mapping[str, Any], arrays: Mapping[str, Array], options: Any
 ) -> Iterator[tuple[str, Comparison]]:
     """Run one mode and compare what the reference holds of it: level and comparison, in the order of the reference."""
     kept, inputs = Kept(mode["rows"]), rebuild(about["inputs"], arrays)
@@ -90,7 +90,8 @@ def compare_mode(
         place = row["kind"], row["cell"], row["call"], row["leaf"]
         if place not in kept.found and row["kind"] == "cell" and not report["cells"].get(row["cell"]):
             continue  # not run as a cell of its own here
-        yield row["level"], compare_row(row, kept.found.get(place), arrays, tolerance)
+        kernels = row.get("on_cpu", 1.0) if options.device == "CPU" else 1.0
+        yield row["level"], compare_row(row, kept.found.get(place), arrays, PRECISIONS[options.precision] * kernels)
 
 
 def compare_row(row: Mapping[str, Any], got: Array | None, arrays: Mapping[str, Array], tolerance: float) -> Comparison:
@@ -153,11 +154,10 @@ def run_levels(about: Mapping[str, Any], arrays: Mapping[str, Array], package: A
             package.load_weights(cell, f"{folder}/weights.safetensors")
             prepare(cell, options.precision, options.device)
             mode = {**mode, "cast": options.precision in ("float16", "bfloat16")}
-            tolerance = PRECISIONS[options.precision] * (mode["on_cpu"] if options.device == "CPU" else 1.0)
             if "updates" in mode and "step" not in by_level:
                 mode["updates"] = []
             try:
-                for level, comparison in compare_mode(cell, mode, about, arrays, tolerance):
+                for level, comparison in compare_mode(cell, mode, about, arrays, options):
                     if level in by_level:
                         by_level[level].append(comparison)
             except (RuntimeError, TypeError, AttributeError, NameError, LookupError) as error:  # what compiling raises

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Callable, Dict, Tuple
 
 import torch
@@ -213,10 +214,122 @@ class ReadPadding(nn.Module):
         )
 
 
+class Sized(nn.Module):
+    def __init__(self, inp: int, out: int = 4, bias: bool = True) -> None:
+        super().__init__()
+        self.layer = nn.Linear(inp, out, bias=bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x)
+
+
+class SettingsThatChange(nn.Module):
+    """What a dict of settings was made of changes before the dict is handed on."""
+
+    def __init__(self, planes: Tuple[int, ...] = (8, 6), rounds: int = 3, **kwargs) -> None:
+        super().__init__()
+        self.in_planes = 4
+        self.blocks = nn.Sequential(*[self._block(p) for p in planes])
+        sizes = list(planes)
+        settings = {"out": sizes[0]}
+        sizes[0] = 3
+        self.items = Sized(sizes[0], **settings)
+        width = 4
+        settings = {"out": width}
+        make = lambda width: Sized(width, **settings)  # noqa: E731
+        self.deferred = make(8)
+        given = {"out": kwargs.get("out")}
+        kwargs["out"] = 2
+        self.given, self.changed = Sized(6, **given), Sized(4, **kwargs)
+        self.loop = nn.ModuleList()
+        for i in range(rounds):
+            if i > 0:
+                self.loop.append(Sized(6, **before))  # noqa: F821
+            before = {"out": 5 + i}  # noqa: F841
+
+    def _block(self, planes: int) -> nn.Module:
+        first = {"inp": self.in_planes, "out": planes}
+        self.in_planes = planes
+        return nn.Sequential(Sized(**first), Sized(inp=self.in_planes, out=planes))
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        y = self.blocks(x)
+        z = self.changed(self.given(y))
+        return [self.items(x[:, :3]), self.deferred(torch.cat([x, x], 1)), z, *(layer(y) for layer in self.loop)]
+
+
+def settings_that_change() -> nn.Module:
+    return SettingsThatChange(out=4)
+
+
+@dataclass
+class Windowed:
+    """A field that is computed and then taken away, and one that is halved."""
+
+    size: int = 4
+    use_window: bool = False
+    window: int | None = None
+    inner: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.window is None:
+            self.window = self.size * 2
+        if not self.use_window:
+            self.window = None
+        if self.inner is None:
+            self.inner = self.size * 4
+        self.inner //= 2
+
+
+class ByConfiguration(nn.Module):
+    def __init__(self, config: Windowed) -> None:
+        super().__init__()
+        self.inner = nn.Linear(config.size, config.inner)
+        self.window = nn.Linear(config.inner, config.window) if config.window is not None else nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.window(self.inner(x))
+
+
+class Configurations(nn.Module):
+    def __init__(self, configs: list[Windowed]) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(ByConfiguration(c) for c in configs)
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        return [part(x) for part in self.parts]
+
+
+def configurations() -> nn.Module:
+    return Configurations([Windowed(use_window=True), Windowed(), Windowed(inner=6)])
+
+
+class BoundInOneRound(nn.Module):
+    """A name that becomes constant, but only from the second round on."""
+
+    def __init__(self, file: str | None = None, bias: bool = False) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList()
+        for i in range(3):
+            if i == 1:
+                bias = file is None
+            self.layers.append(nn.Linear(4, 4, bias=bias))
+        if file is not None:
+            self.layers[0].weight.data = torch.load(file)["weight"]
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
 x4 = torch.randn(3, 4, generator=torch.Generator().manual_seed(1))
 
 CASES: Dict[str, Tuple[Callable[[], nn.Module], Tuple[Tensor, ...]]] = {
     "filled lists": (FilledLists, (x4,)),
+    "settings that change": (settings_that_change, (x4,)),
+    "configurations": (configurations, (x4,)),
+    "bound in one round": (BoundInOneRound, (x4,)),
     "plain holders": (PlainHolders, (x4,)),
     "filled tensors": (FilledTensors, (x4,)),
     "left overs": (LeftOvers, (x4,)),

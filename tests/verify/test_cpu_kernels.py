@@ -80,3 +80,16 @@ def test_a_port_that_differs_by_these_kernels_alone_is_equal_and_a_fault_beside_
     wrong = port.replace("8.0", "8.001")
     verdict = verify(make_small(tmp_path / "wrong", source, wrong, ["x:float32[16,8]"]), level="forward")
     assert verdict.status == "not equal"
+    module = out / "small" / "model.py"
+    module.write_text(module.read_text().replace("8.0", "8.02"))
+    run = subprocess.run([sys.executable, "verify.py"], cwd=out, capture_output=True, text=True)
+    assert run.returncode == 3, run.stdout + run.stderr
+
+
+def test_what_is_written_in_place_is_written() -> None:
+    x = torch.linspace(-3, 3, 9)
+    with CpuKernels():
+        y = x.clone()
+        assert F.silu(y, inplace=True) is y
+        assert F.mish(z := x.clone(), inplace=True) is z
+    assert torch.allclose(y, F.silu(x), atol=1e-5) and torch.allclose(z, F.mish(x), atol=1e-5)

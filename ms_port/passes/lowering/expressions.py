@@ -17,6 +17,7 @@ from ms_port.passes.decided import choices
 from ms_port.passes.lowering.attributes import lower_attribute, output_fields
 from ms_port.passes.lowering.base_layers import starts_layer
 from ms_port.passes.lowering.children import of_registry
+from ms_port.passes.lowering.keyword_display import writes_entries
 from ms_port.passes.lowering.names import is_foreign, lower_name, of_value, registry
 from ms_port.passes.lowering.scope import Scope, Untranslatable, same, truth
 from ms_port.passes.lowering.stepped import stepped_axes, without_steps
@@ -112,7 +113,7 @@ def _subscript(scope: Scope, node: ast.expr) -> ast.expr:
         return ast.Call(ast.Name("getattr", ast.Load()), child, [])
     match node:
         case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str(key)), ctx=ast.Load()) if (
-            name == scope.varkw and key.isidentifier() and not _writes_entries(scope, name)
+            name == scope.varkw and key.isidentifier() and not writes_entries(scope.function.body, name)
         ):
             scope.expanded.setdefault(key, literal(None))  # `kwargs["bias"]`: the entry is a parameter of its own
             return ast.Name(key, ast.Load())
@@ -141,18 +142,6 @@ def _subscript(scope: Scope, node: ast.expr) -> ast.expr:
             scope.flag_number(node, error.reason)
             return of_value(scope, node, values[0])
         raise
-
-
-def _writes_entries(scope: Scope, name: str) -> bool:
-    """Whether the function changes the entries of its own ``**kwargs``."""
-    return any(
-        isinstance(n, ast.Subscript | ast.Attribute)
-        and isinstance(n.value, ast.Name)
-        and n.value.id == name
-        and (not isinstance(n.ctx, ast.Load) or getattr(n, "attr", "") in ("update", "pop", "setdefault"))
-        for s in scope.function.body
-        for n in ast.walk(s)
-    )
 
 
 def _is_cell_list(value: Value) -> bool:
