@@ -463,7 +463,8 @@ def _written(e: Expressions, node: ast.Call, root: ast.expr, target: str, value:
                 node, "MSP602", f"torch.Tensor.{name}", "a write through this view: write x[a:b] = ... instead"
             )
         kept = {*SHAPELESS, *RANDOM_IN_PLACE, "random_", "bernoulli_"}  # the type, or the shape, is the receiver's
-        if name not in VIEWS and step_of(node) not in kept:  # the receiver is of nobody else's
+        made = isinstance(root.func, ast.Attribute) and is_tensor(e.inference.of(root.func.value))
+        if made and name not in VIEWS and step_of(node) not in kept:  # a new tensor, which nobody else holds
             return value
         if step_of(node) not in SHAPES:
             return f"{e.needs.name('assign')}({target}, {value})"

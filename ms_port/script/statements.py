@@ -198,10 +198,10 @@ class Statements:
         kind, name = self.e.inference.of(target.value), dotted(target.value) or ast.unparse(target.value)
         if kind == "module" or (isinstance(kind, tuple) and kind[0] == "layer"):
             return name != "self"
-        return kind is None and target.attr in BUILT_IN and any(w in name for w in ("conv", "layer", "downsample"))
+        return kind is None and target.attr in BUILT_IN and name != "self"
 
     def _layer_written(self, node: ast.Assign, target: ast.Attribute, value: ast.expr) -> str:
-        if target.attr in BUILT_IN:
+        if target.attr in BUILT_IN and self.e.inference.of(target.value) is not None:
             reason = f"the {target.attr} of a layer that is made: give it to the layer's constructor"
             self.e.refuse(node, "MSP602", f"torch.nn.Module.{target.attr}", reason)
             return self.source.segment(node)

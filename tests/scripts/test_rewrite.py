@@ -628,6 +628,25 @@ def test_a_write_through_a_view_that_is_lost_in_mindspore_raises(tmp_path: Path)
     assert "raise NotImplementedError('MSP602: torch.Tensor.narrow: a write through this view" in text
 
 
+def test_a_write_into_what_a_container_or_a_call_hands_out_is_written(tmp_path: Path) -> None:
+    source = """
+    net = nn.Linear(2, 2)
+    shadow = {k: v.clone() for k, v in net.state_dict().items()}
+    for k, v in net.state_dict().items():
+        shadow.get(k).mul_(0.9).add_(v, alpha=0.1)
+    getattr(net, "weight").data.mul_(0.5)
+    next(net.parameters()).mul_(0.5)
+    y = torch.ones(2).relu().add_(1)
+    """
+    text, _ = migrated(tmp_path, HEAD + textwrap.dedent(source))
+    assert text.count("assign(") == 3 and "assign(shadow.get(k), " in text
+
+
+def test_a_setting_of_an_unknown_object_is_decided_when_it_runs(tmp_path: Path) -> None:
+    text, _ = migrated(tmp_path, HEAD + "def widen(thing):\n    thing.padding = 1\n")
+    assert "set_attribute(thing, 'padding', 1)" in text
+
+
 def test_a_loss_from_an_unknown_object_is_gathered(tmp_path: Path) -> None:
     """What a trainer was handed is not known: a gradient may come out of each of its calls."""
     source = """

@@ -34,7 +34,13 @@ def dense_layer_of(in_features, out_features, bias=True):
 
 
 def set_attribute(cell, name, value):
-    """Write a setting of a layer. MindSpore's BatchNorm and Dropout have it in an operation, which is made anew."""
+    """Write an attribute. Of BatchNorm and Dropout the operation is made anew that has the setting built in.
+
+    Raises NotImplementedError for the other layers of MindSpore, where the new value would have no effect.
+    """
+    renewed = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.Dropout)
+    if type(cell).__module__.startswith("mindspore.nn.layer") and not isinstance(cell, renewed):
+        raise NotImplementedError(f"MSP602: {type(cell).__name__}.{name} is built in: give it to the constructor")
     setattr(cell, name, value)
     if isinstance(cell, (nn.BatchNorm1d, nn.BatchNorm2d)):
         cell.bn_train = ops.BatchNorm(True, cell.eps, cell.momentum, cell.format)
