@@ -16,6 +16,7 @@ from ms_port.ir.values import ModuleValue
 from ms_port.passes.lowering.base_layers import layer_base
 from ms_port.passes.lowering.names import scope_lower
 from ms_port.passes.lowering.scope import Scope, Untranslatable
+from ms_port.passes.rewrite import all_functions
 
 _KINDS = {"children": "values", "named_children": "items", "values": "values", "items": "items", "keys": "keys"}
 _ATTRIBUTES = {"values": "list", "items": "items", "keys": "names"}
@@ -51,19 +52,35 @@ def children(scope: Scope, holder: ast.expr, method: str, unique: bool = True) -
     if kind == "values" and (sequential or classes == {"torch.nn.Sequential"}) and classes and not (unique and twice):
         return ast.Attribute(made, "cell_list", ast.Load())  # SequentialCell's own
     owner, path = scope.function.owner, ast.unparse(made)
-    name = f"{'unique' if unique and twice else 'cell'}_{_ATTRIBUTES[kind]}"
+    name = _unused(scope, f"{'unique' if unique and twice else 'cell'}_{_ATTRIBUTES[kind]}")
     if path == "self" and owner is not None:
         scope.work.listed.setdefault(owner, {})[name] = _LISTED[kind].format(f"self.{source}")
     elif classes and classes <= scope.work.program.cells.keys():
         for cls in classes:
             scope.work.listed.setdefault(cls, {})[name] = _LISTED[kind].format(f"self.{source}")
     elif _is_path(made) and owner is not None:
-        name = f"{path.removeprefix('self.').replace('.', '_').lstrip('_')}_{_ATTRIBUTES[kind]}"
+        name = _unused(scope, f"{path.removeprefix('self.').replace('.', '_').lstrip('_')}_{_ATTRIBUTES[kind]}")
         scope.work.listed.setdefault(owner, {})[name] = _LISTED[kind].format(f"{path}.{source}")
         return ast.Attribute(ast.Name("self", ast.Load()), name, ast.Load())
     else:
         raise Untranslatable(holder, f"the children of `{path}` in the graph")
     return ast.Attribute(copy(made), name, ast.Load())
+
+
+def _unused(scope: Scope, name: str) -> str:
+    """The name, longer where some class has an attribute of this name."""
+    program = scope.work.program
+    taken = {child for module in program.modules.values() for child, _ in module.children}
+    taken |= {
+        n.attr
+        for function in all_functions(program)
+        for s in function.body
+        for n in ast.walk(s)
+        if isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load)
+    }
+    while name in taken:
+        name += "_"
+    return name
 
 
 def with_lists(program: Program, listed: dict[str, dict[str, str]]) -> Program:
