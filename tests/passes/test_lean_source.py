@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
+from timm.layers import trunc_normal_
 from torch import nn
 
 from ms_port.capture.derived_fields import derived_fields
@@ -342,3 +343,21 @@ class Made(nn.Module):
 def test_a_builder_that_nothing_asks_is_not_made(tmp_path):
     text, _ = _source(tmp_path, Made, torch.ones(2, 4))
     assert "Builder" not in text and "builder" not in text
+
+
+class Truncated(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(2, 4))
+        trunc_normal_(self.weight, std=0.02)
+        self.layer = nn.Linear(4, 4)
+        trunc_normal_(self.layer.weight)
+
+    def forward(self, x):
+        return self.layer(x) @ self.weight.T
+
+
+def test_an_initialisation_of_a_library_writes_the_parameter_itself(tmp_path):
+    text, rules = _source(tmp_path, Truncated, torch.ones(2, 4))
+    assert not rules
+    assert "self.weight.set_data(" in text and "self.layer.weight.set_data(" in text and "Tensor(" not in text

@@ -524,7 +524,8 @@ def _library_row(scope: Scope, node: ast.Call, facts: Sequence[CallFact], api: s
     """A function or class of a library that a row names as a whole; what the row leaves out need not be there."""
     args, keywords = torch_arguments(scope, node, facts, api, absent=True)
     call = Call(api, args, keywords, result=tuple(f.result for f in facts))
-    arrays = scope.host and all(isinstance(f.result, TensorValue) for f in facts)
+    computes = scope.host and not api.endswith("_")  # `trunc_normal_` writes the parameter that it is given
+    arrays = computes and all(isinstance(f.result, TensorValue) for f in facts)
     call = of_tensors(call) if arrays else call
     try:
         made = accept(scope, node, scope.work.opmap.lower(call), api)
