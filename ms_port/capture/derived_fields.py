@@ -7,12 +7,14 @@ import inspect
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from ms_port.ir.tree import is_self_attribute, names_stored
 
 _NODES = (ast.BinOp, ast.UnaryOp, ast.IfExp, ast.Compare, ast.BoolOp, ast.Constant)
 _PLAIN = (*_NODES, ast.operator, ast.unaryop, ast.cmpop, ast.boolop, ast.expr_context)
-_CALLED = ("int", "min", "max", "round")
+CALLED: Mapping[str, Any] = {"int": int, "min": min, "max": max, "round": round}
+"""All that the expressions may call: they are arithmetic of fields."""
 
 
 def derived_fields(cls: type) -> tuple[tuple[str, str], ...]:
@@ -132,7 +134,7 @@ def _is_plain(node: ast.AST) -> bool:
         case ast.Attribute(value=ast.Name(id="self")):
             return True
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
-            return name in _CALLED and all(map(_is_plain, args))
+            return name in CALLED and all(map(_is_plain, args))
         case _ if isinstance(node, _PLAIN):
             return all(map(_is_plain, ast.iter_child_nodes(node)))
     return False

@@ -7,12 +7,10 @@ from collections.abc import Container, Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 
+from ms_port.capture.derived_fields import CALLED
 from ms_port.ir.program import ConfigClass, Program
 from ms_port.ir.values import Literal, Value
 from ms_port.passes.decided import config_objects
-
-_CALLED = {"int": int, "min": min, "max": max, "round": round}
-"""All that the expressions may call: they are arithmetic of fields (see ``capture.derived_fields``)."""
 
 
 def with_derived_fields(program: Program) -> dict[str, ConfigClass]:
@@ -53,7 +51,7 @@ def computed_fields(
         setattr(plain, name, None)
     for name, text in known.derived:
         try:
-            value = eval(text, {"__builtins__": {}, **_CALLED}, {"self": plain})
+            value = eval(text, {"__builtins__": {}, **CALLED}, {"self": plain})
         except (ArithmeticError, TypeError, ValueError, AttributeError):
             continue
         if Literal(value) == fields.get(name):
