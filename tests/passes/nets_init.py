@@ -316,7 +316,46 @@ class FlatSize(nn.Module):
         return self.fc(y.view(-1, self._to_linear)) + self.fc2(self.conv2(torch.relu(self.conv1(x))).flatten(1))
 
 
+class HeadBase(nn.Module):
+    """A constructor that only its subclasses run."""
+
+    def __init__(self, body: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.body, self.head = body, head
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.body(x))
+
+
+class GivenHead(HeadBase):
+    pass
+
+
+class MidHead(HeadBase):
+    pass
+
+
+class BuiltHead(MidHead):
+    pass
+
+
+GIVEN = GivenHead(nn.Linear(4, 3), nn.Linear(3, 2))
+
+
+class GivenAndBuilt(nn.Module):
+    """One subclass arrives built, another, a level below, is built by the source: one constructor above both."""
+
+    def __init__(self, given: nn.Module) -> None:
+        super().__init__()
+        self.given = given
+        self.built = BuiltHead(nn.Linear(4, 3), nn.Linear(3, 2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.given(x) + self.built(x)
+
+
 CASES = {
+    "given and built": (lambda: GivenAndBuilt(GIVEN), (torch.randn(2, 4),)),
     "scaled starts": (ScaledStarts, (x4,)),
     "by mode": (ByMode, (x4,)),
     "measured": (Measured, (image(2, 3, 9, 9),)),

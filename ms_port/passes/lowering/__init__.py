@@ -16,6 +16,7 @@ from ms_port.passes.lowering.children import with_lists
 from ms_port.passes.lowering.configs import argument_value, given_arguments
 from ms_port.passes.lowering.functions import lower_function, unsupported_constructor, unsupported_function
 from ms_port.passes.lowering.held import by_layer, container_base, held_init, held_module
+from ms_port.passes.lowering.held_bases import past_base_constructors
 from ms_port.passes.lowering.inherited import find_method
 from ms_port.passes.lowering.layer_constructors import filled_container, give_constructors
 from ms_port.passes.lowering.library_layers import without_library_layers
@@ -209,6 +210,7 @@ def _assemble(work: Work, factory: FunctionDef, inits: dict[str, FunctionDef]) -
         attributes = tuple(a for a in cell.attributes if _is_read(work, key, a))
         own = ([init] if init is not None else []) + methods
         cells[key] = replace(cell, methods=tuple(own), attributes=attributes)
+    cells = past_base_constructors(cells, work.held)
     functions = {k: work.lowered[k] for k in program.functions if k in work.lowered}
     program = with_lists(replace(program, cells=cells), work.listed)
     return replace(
