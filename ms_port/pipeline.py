@@ -20,6 +20,7 @@ from ms_port.passes.first_calls import flag_first_calls
 from ms_port.passes.functionalize import functionalize
 from ms_port.passes.handed_back import hand_back
 from ms_port.passes.ignored_inputs import note_ignored_inputs
+from ms_port.passes.keyword_dicts import name_entries
 from ms_port.passes.ledger import check_ledger
 from ms_port.passes.local_state import local_state
 from ms_port.passes.loop_names import bind_before_loops
@@ -93,6 +94,7 @@ _PASSES: tuple[tuple[str, Callable[[Program, _Given], Program]], ...] = (
     ("lower", lambda program, given: lower_program(program, given.opmap, given.freeze)),
     ("ledger", lambda program, given: check_ledger(program)),
     ("aliases", lambda program, given: without_aliases(program)),
+    ("keyword dicts", lambda program, given: name_entries(program)),
     ("settle", lambda program, given: settle(program)),
     ("signatures", lambda program, given: prune_signatures(program)),
     ("reach", lambda program, given: keep_reached(program)),

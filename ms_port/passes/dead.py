@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from ms_port.ir.program import FunctionDef, Program
 from ms_port.ir.tree import copy, is_self_attribute, names_read, names_stored
+from ms_port.ir.values import Literal
+from ms_port.passes.equal_arms import says_the_same
 from ms_port.passes.rewrite import all_functions, map_functions
+from ms_port.passes.write_only import write_only, written
 
 _PURE = frozenset(
     "range len int float bool str tuple list dict set zip enumerate max min sum abs round sorted isinstance getattr "
@@ -94,8 +97,11 @@ def _read_fields(program: Program) -> frozenset[str]:
 
 def _clean(function: FunctionDef, about: _About) -> FunctionDef:
     body = [copy(s) for s in function.body]
+    never_given = frozenset(
+        n for n, seen in function.facts.parameters.items() if seen and all(v == Literal(None) for v in seen)
+    )
     while True:
-        cleaning = _Cleaning(function.during_init, about, body)
+        cleaning = _Cleaning(function.during_init, about, body, never_given)
         body, _ = cleaning.block(body, set())
         if not cleaning.changed:
             return replace(function, body=tuple(body))
@@ -104,11 +110,13 @@ def _clean(function: FunctionDef, about: _About) -> FunctionDef:
 class _Cleaning:
     """One pass over a function, from its end to its start, with the names that what comes later reads."""
 
-    def __init__(self, host: bool, about: _About, body: Sequence[ast.stmt]) -> None:
+    def __init__(
+        self, host: bool, about: _About, body: Sequence[ast.stmt], never_given: frozenset[str] = frozenset()
+    ) -> None:
         self._host, self._about = host, about
         self._everything = names_read(list(body))
         self._late = _read_by_inner_functions(body)
-        self._write_only = _write_only(body, self._can_go)
+        self._write_only = write_only(body, self._can_go, never_given)
         self._numbers = _numbers(body)
         self.changed = False
 
@@ -118,6 +126,11 @@ class _Cleaning:
         for statement in reversed(_up_to_the_end(statements)):
             if self._is_dead(statement, live | self._late) or _calls_nothing(statement, self._about.empty):
                 self.changed = True
+                continue
+            if isinstance(statement, ast.If) and self._can_go(statement.test) and says_the_same(statement, kept):
+                self.changed = True
+                left, live = self.block(statement.body, live) if statement.orelse else ([], live)
+                kept[:0] = left
                 continue
             left, live = self._statement(statement, live)
             kept[:0] = left
@@ -178,8 +191,8 @@ class _Cleaning:
     def _is_dead(self, statement: ast.stmt, live: set[str]) -> bool:
         if isinstance(statement, ast.Assert):
             return _is_true(statement.test)
-        if (written := _written(statement)) is not None:
-            return written[0] in self._write_only
+        if (put := written(statement)) is not None:
+            return put[0] in self._write_only
         if isinstance(statement, ast.Assign):
             targets = statement.targets
             if isinstance(statement.value, ast.Name) and ast.unparse(targets[0]) == statement.value.id:
@@ -290,40 +303,6 @@ def _is_number(value: ast.expr) -> bool:
     if isinstance(value, ast.Call):
         return isinstance(value.func, ast.Name) and value.func.id in ("len", "int", "float", "bool", "str")
     return isinstance(value, ast.Constant | ast.JoinedStr)
-
-
-def _write_only(body: Sequence[ast.stmt], can_go: Callable[[ast.expr], bool]) -> set[str]:
-    """Local lists and dicts that are made from plain values, filled with such, and never read."""
-    fresh, stores, reads, writes = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
-    for node in (n for s in body for n in ast.walk(s)):
-        match node:
-            case (
-                ast.Assign(targets=[ast.Name(id=name)], value=value)
-                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
-            ):
-                fresh[name] += isinstance(value, ast.List | ast.Dict | ast.Set) and can_go(value)
-            case ast.Name(id=name, ctx=ast.Load()):
-                reads[name] += 1
-            case ast.Name(id=name):
-                stores[name] += 1
-        if isinstance(node, ast.stmt) and (written := _written(node)) is not None:
-            writes[written[0]] += all(map(can_go, written[1]))
-    return {name for name, count in stores.items() if fresh[name] == count and writes[name] == reads[name] > 0}
-
-
-def _written(statement: ast.stmt) -> tuple[str, list[ast.expr]] | None:
-    """The local container into which a statement puts something, and what: ``layers`` in ``layers.append(x)``."""
-    match statement:
-        case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name), slice=key)], value=value):
-            return name, [key, value]
-        case ast.Expr(
-            value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method), args=args, keywords=keywords)
-        ) if method in _FILLS:
-            return name, [*args, *(k.value for k in keywords)]
-    return None
-
-
-_FILLS = frozenset("append extend insert update add".split())
 
 
 def _only_checks(statements: Sequence[ast.stmt]) -> bool:

@@ -20,6 +20,7 @@ from ms_port.ir.values import (
 )
 from ms_port.opmap import Argument
 from ms_port.opmap.signature import MISSING
+from ms_port.passes.keyword_dicts import entry_of
 from ms_port.passes.lowering.absent import absent_name
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.names import of_value
@@ -178,7 +179,7 @@ def _unpacked(
         return torch_argument(scope, entry, values)
     if same(values) and not holds_tensor(values[0]) and not _is_setting(scope, container, key, values[0]):
         try:
-            return of_value(scope, container, values[0])
+            return entry_of(of_value(scope, container, values[0]), container)
         except Untranslatable:
             pass
     if isinstance(container, ast.Name) and container.id == scope.varkw:

@@ -14,6 +14,7 @@ from ms_port.ir.values import (
     ModuleValue,
     ObjectValue,
     PackageValue,
+    PartialValue,
     SequenceValue,
     TensorValue,
     Value,
@@ -61,11 +62,18 @@ def lower_attribute(scope: Scope, node: ast.Attribute) -> ast.expr:
             return _config_attribute(scope, node, bases, values)
         case ObjectValue(kind="output"):
             return _output_attribute(scope, node, base, values)
+        case PartialValue() if node.attr == "func" and _is_local(scope, node.value):
+            partials = [ast.unparse(of_value(scope, node, b)).startswith("partial(") for b in bases]
+            if all(partials) or not any(partials):
+                given = scope_lower(scope, node.value)  # without keywords the port has the layer class itself
+                return ast.Attribute(given, "func", node.ctx) if all(partials) else given
         case ClassValue() if _are_settings_of_cells(scope, bases, values):
             for name in (b.name for b in bases if isinstance(b, ClassValue)):
                 scope.work.cells.add(name)
                 _note_class_attribute(scope, name, node.attr)
             return ast.Attribute(scope_lower(scope, node.value), node.attr, node.ctx)
+    if node.attr == "__name__" and _is_same_class_name(scope, node.value, bases, values):
+        return ast.Attribute(scope_lower(scope, node.value), "__name__", node.ctx)
     if (
         isinstance(base, ObjectValue)
         and base.cls in ("torch.finfo", "torch.iinfo")
@@ -84,6 +92,21 @@ def lower_attribute(scope: Scope, node: ast.Attribute) -> ast.expr:
     if isinstance(base, DType) and node.attr == "is_floating_point":
         return ast.Attribute(scope_lower(scope, node.value), "is_floating_point", node.ctx)
     raise Untranslatable(node, f"`{ast.unparse(node)}` reads {base}, which the port does not have")
+
+
+def _is_local(scope: Scope, node: ast.expr) -> bool:
+    return scope.host and isinstance(node, ast.Name) and node.id in scope.locals
+
+
+def _is_same_class_name(scope: Scope, node: ast.expr, bases: tuple[Value, ...], values: tuple[Value, ...]) -> bool:
+    """Whether a constructor reads the name of a class that it was given, and MindSpore's class has the same name."""
+    if not _is_local(scope, node) or len(bases) != len(values):
+        return False
+    for cls, name in zip(bases, values, strict=True):
+        row = scope.work.opmap.row(cls.name) if isinstance(cls, ClassValue) and cls.is_module else None
+        if row is None or row.cell is None or Literal(row.cell.rpartition(".")[2]) != name:
+            return False
+    return bool(bases)
 
 
 def _are_settings_of_cells(scope: Scope, bases: tuple[Value, ...], values: tuple[Value, ...]) -> bool:

@@ -12,7 +12,7 @@ from ms_port.passes.cell_names import CELL_NAMES
 from ms_port.passes.lowering.configs import field_of
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.legacy_tensors import LEGACY, legacy_tensor
-from ms_port.passes.lowering.names import of_class
+from ms_port.passes.lowering.names import is_asked, of_class, registry
 from ms_port.passes.lowering.scope import Scope, Untranslatable, same
 
 GRAPH_BUILTINS = frozenset(
@@ -149,7 +149,15 @@ def _container_method(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -
         tensors = any(holds_tensor(v) for v in scope.values(node.func.value)) or holds_tensor(facts[0].result)
         if tensors:
             raise Untranslatable(node, f"`.{method}` of a container of tensors loses gradients in GRAPH_MODE")
-    return _rebuilt(scope, node, ast.Attribute(lower(scope, node.func.value), method, ast.Load()))
+    try:
+        holder = lower(scope, node.func.value)
+    except Untranslatable:
+        if not (
+            scope.host and method == "get" and isinstance(node.func.value, ast.Name) and is_asked(scope, node.args[0])
+        ):
+            raise
+        holder = registry(scope, node.func.value, [f.result for f in facts])
+    return _rebuilt(scope, node, ast.Attribute(holder, method, ast.Load()))
 
 
 def _keyword_argument(scope: Scope, node: ast.Call, method: str) -> ast.expr:

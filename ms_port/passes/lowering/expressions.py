@@ -18,7 +18,7 @@ from ms_port.passes.lowering.attributes import lower_attribute, output_fields
 from ms_port.passes.lowering.base_layers import starts_layer
 from ms_port.passes.lowering.children import of_registry
 from ms_port.passes.lowering.keyword_display import writes_entries
-from ms_port.passes.lowering.names import is_foreign, lower_name, of_value, registry
+from ms_port.passes.lowering.names import is_asked, is_foreign, lower_name, of_value, registry
 from ms_port.passes.lowering.scope import Scope, Untranslatable, same, truth
 from ms_port.passes.lowering.stepped import stepped_axes, without_steps
 
@@ -131,11 +131,10 @@ def _subscript(scope: Scope, node: ast.expr) -> ast.expr:
     except Untranslatable as error:
         values = scope.values(node)
         table: ast.expr | None = None
-        if scope.host and isinstance(node.ctx, ast.Load) and isinstance(node.value, ast.Name) and values:
-            asked = isinstance(node.slice, ast.Name) and node.slice.id in scope.parameters
-            if asked or not same(values):
-                with suppress(Untranslatable):
-                    table = registry(scope, node.value, values)
+        known = scope.host and isinstance(node.ctx, ast.Load) and bool(values)
+        if known and isinstance(node.value, ast.Name) and (is_asked(scope, node.slice) or not same(values)):
+            with suppress(Untranslatable):
+                table = registry(scope, node.value, values)
         if table is not None:
             return ast.Subscript(table, lower(scope, node.slice), ast.Load())
         if isinstance(node.ctx, ast.Load) and same(values) and not isinstance(values[0], TensorValue | ModuleValue):

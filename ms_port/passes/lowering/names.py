@@ -114,6 +114,11 @@ def _constant(scope: Scope, name: str, value: ast.expr) -> ast.expr:
     return ast.Name(name, ast.Load())
 
 
+def is_asked(scope: Scope, key: ast.expr) -> bool:
+    """Whether a table is asked by what a function was given or computed: the answer may be another one next time."""
+    return isinstance(key, ast.Name) and key.id in scope.locals
+
+
 def registry(scope: Scope, node: ast.Name, found: Sequence[Value]) -> ast.expr:
     """A table of classes of the source's module, with the entries that were looked up. Raises Untranslatable."""
     tables = scope.values(node)
