@@ -32,6 +32,7 @@ from ms_port.passes.parameter_names import name_parameters_again
 from ms_port.passes.prune import prune
 from ms_port.passes.randomness import own_draws
 from ms_port.passes.reach import keep_reached
+from ms_port.passes.repeated_arguments import state_once
 from ms_port.passes.signatures import prune_signatures
 from ms_port.passes.unread import flag_unread_behaviour
 from ms_port.passes.unread_indices import drop_unread_indices
@@ -102,6 +103,7 @@ _PASSES: tuple[tuple[str, Callable[[Program, _Given], Program]], ...] = (
     ("unread indices", lambda program, given: drop_unread_indices(program)),
     ("loop names", lambda program, given: bind_before_loops(program)),
     ("finish", lambda program, given: finish(program)),
+    ("repeated arguments", lambda program, given: state_once(program)),
     ("parameter names", lambda program, given: name_parameters_again(program)),
     ("value reads", lambda program, given: settle_value_reads(program)),
     ("unread", lambda program, given: flag_unread_behaviour(program, given.recording)),

@@ -25,7 +25,8 @@ def finish(program: Program) -> Program:
 
     def one(function: FunctionDef) -> FunctionDef:
         visitor = _Finish(program, function, flags, taken | local_names(function))
-        return replace(function, body=tuple(visitor.visit(s) for s in function.body))
+        body = (visitor.visit(s) for s in function.body)
+        return replace(function, body=tuple(s for s in body if s is not None))
 
     finished = map_functions(program, one)
     return rename_reserved(replace(finished, flags=(*finished.flags, *flags)))
@@ -218,6 +219,13 @@ class _Finish(ast.NodeTransformer):
                     node.keywords.append(ast.keyword(name, literal(plain)))
             node.keywords.sort(key=lambda k: list(read).index(k.arg or ""))
         return self.generic_visit(node)
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST | None:
+        made = self.generic_visit(node)
+        match made:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Name(id=same)) if name == same:
+                return None  # `cfg = replace(cfg, **kwargs)` without any keyword
+        return made
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         if getattr(node, "op_function", False) and node.id in self._taken:

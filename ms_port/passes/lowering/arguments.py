@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from contextlib import suppress
 
 from ms_port.ir.program import CallFact
 from ms_port.ir.tree import copy, literal
@@ -54,7 +55,9 @@ def torch_arguments(
             values = tuple(_as_dtype(dict(f.kwargs).get(keyword.arg, Literal(None))) for f in facts)
             keywords.append((keyword.arg, Argument(torch_argument(scope, keyword.value, values, absent), values)))
             continue
-        for key in _own_keys(scope, keyword.value, _all_keys(facts, named)):
+        keys = _own_keys(scope, keyword.value, _all_keys(facts, named))
+        whole = _is_read_anyway(scope, keyword.value, keys, facts)
+        for key in keys:
             named.add(key)
             if key in scope.spread and any(isinstance(a.expression, ast.Name) and a.expression.id == key for a in args):
                 continue  # by position in other runs
@@ -63,7 +66,7 @@ def torch_arguments(
                 default = _signature_default(scope, node, api, key)
             values = tuple(dict(f.kwargs).get(key, default or Literal(None)) for f in facts)
             try:
-                made = _unpacked(scope, keyword.value, key, values, default)
+                made = _unpacked(scope, keyword.value, key, values, default, whole)
             except Untranslatable as error:
                 if not absent:
                     raise
@@ -166,10 +169,39 @@ def _own_keys(scope: Scope, container: ast.expr, keys: Sequence[str]) -> list[st
     return [key for key in keys if key in held]
 
 
+def _is_read_anyway(scope: Scope, container: ast.expr, keys: Sequence[str], facts: Sequence[CallFact]) -> bool:
+    """Whether a constructor reads a local dict, which it did not make by itself or of which an entry varies.
+
+    Then its other entries are not frozen either.
+    """
+    if not (scope.host and isinstance(container, ast.Name) and container.id in scope.locals - {scope.varkw}):
+        return False
+    given = [dict(f.kwargs) for f in facts]
+    if not all(key in kwargs for key in keys for kwargs in given):
+        return False
+    return not _is_made_here(scope, container.id) or any(not same([g[key] for g in given]) for key in keys)
+
+
+def _is_made_here(scope: Scope, name: str) -> bool:
+    """Whether the function binds the name to a dict that it writes out, or is given it."""
+    for node in (n for s in scope.function.body for n in ast.walk(s)):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=bound)], value=value) if bound == name:
+                dicts = (n for n in ast.walk(value) if isinstance(n, ast.Dict | ast.Call))
+                if any(isinstance(n, ast.Dict) or ast.unparse(n.func) == "dict" for n in dicts):
+                    return True
+    return name in scope.parameters
+
+
 def _unpacked(
-    scope: Scope, container: ast.expr, key: str, values: Sequence[Value], default: Literal | None = None
+    scope: Scope,
+    container: ast.expr,
+    key: str,
+    values: Sequence[Value],
+    default: Literal | None = None,
+    whole: bool = False,
 ) -> ast.expr:
-    """One entry of ``**container``; ``default`` where some runs left it out."""
+    """One entry of ``**container``; ``default`` where some runs left it out. ``whole``: the dict itself is read."""
     if key in scope.spread and isinstance(container, ast.Name) and container.id == scope.varkw:
         return ast.Name(key, ast.Load())
     if scope.host and isinstance(container, ast.Name) and (entry := scope.displays.get(container.id, {}).get(key)):
@@ -177,6 +209,9 @@ def _unpacked(
             case ast.Subscript(value=ast.Name(id=name) as others) if name == scope.varkw:
                 return _unpacked(scope, others, key, values, default)
         return torch_argument(scope, entry, values)
+    if whole:
+        with suppress(Untranslatable):
+            return entry_of(ast.Subscript(lower(scope, container), literal(key), ast.Load()), container)
     if same(values) and not holds_tensor(values[0]) and not _is_setting(scope, container, key, values[0]):
         try:
             return entry_of(of_value(scope, container, values[0]), container)
@@ -230,7 +265,9 @@ def user_arguments(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> t
         if keyword.arg is not None:
             keywords.append(ast.keyword(keyword.arg, _or_absent(scope, keyword.value)))
             continue
-        for key in _own_keys(scope, keyword.value, _all_keys(facts, named)):
+        keys = _own_keys(scope, keyword.value, _all_keys(facts, named))
+        whole = _is_read_anyway(scope, keyword.value, keys, facts)
+        for key in keys:
             named.add(key)
             default, without = None, [f for f in facts if key not in dict(f.kwargs)]
             some = not all(_takes(scope, f.entered, key) for f in without)
@@ -241,7 +278,7 @@ def user_arguments(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> t
                     continue
             values = tuple(dict(f.kwargs).get(key, default or Literal(None)) for f in facts)
             try:
-                value = _unpacked(scope, keyword.value, key, values, default)
+                value = _unpacked(scope, keyword.value, key, values, default, whole)
             except Untranslatable as error:
                 value = absent_name(error)
             made = ast.keyword(key, value)

@@ -12,8 +12,9 @@ from ms_port.passes.cell_names import CELL_NAMES
 from ms_port.passes.lowering.configs import field_of
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.legacy_tensors import LEGACY, legacy_tensor
-from ms_port.passes.lowering.names import is_asked, of_class, registry
+from ms_port.passes.lowering.names import of_class
 from ms_port.passes.lowering.scope import Scope, Untranslatable, same
+from ms_port.passes.lowering.tables import is_asked, registry
 
 GRAPH_BUILTINS = frozenset(
     "abs all any bool dict enumerate float int isinstance len list map max min pow range reversed round "

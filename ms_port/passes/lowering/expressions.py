@@ -18,9 +18,10 @@ from ms_port.passes.lowering.attributes import lower_attribute, output_fields
 from ms_port.passes.lowering.base_layers import starts_layer
 from ms_port.passes.lowering.children import of_registry
 from ms_port.passes.lowering.keyword_display import writes_entries
-from ms_port.passes.lowering.names import is_asked, is_foreign, lower_name, of_value, registry
+from ms_port.passes.lowering.names import is_foreign, lower_name, of_value
 from ms_port.passes.lowering.scope import Scope, Untranslatable, same, truth
 from ms_port.passes.lowering.stepped import stepped_axes, without_steps
+from ms_port.passes.lowering.tables import is_asked, membership, registry
 
 
 def lower(scope: Scope, node: ast.expr) -> ast.expr:
@@ -279,7 +280,12 @@ def _compare(scope: Scope, node: ast.expr) -> ast.expr:
                 constant = scope.constant(node)
                 if constant is not None:
                     return constant
-    return lower_children(scope, node)
+    try:
+        return lower_children(scope, node)
+    except Untranslatable:
+        if (asked_table := membership(scope, node)) is None:
+            raise
+        return ast.Compare(lower(scope, node.left), node.ops, [registry(scope, asked_table[0], (), asked_table[1])])
 
 
 def _exact_class(scope: Scope, node: ast.Compare) -> ast.expr | None:

@@ -13,13 +13,13 @@ from torch import nn
 from ms_port.ir.flags import Flag, Place
 from ms_port.ir.program import EMPTY_FACTS, FunctionDef, ModuleInstance, ParameterInstance, Program, Stub
 from ms_port.ir.tree import copy, expression, literal
-from ms_port.ir.values import ClassValue, FunctionValue, Literal, ModuleValue, PartialValue
+from ms_port.ir.values import ClassValue, FunctionValue, Literal, ModuleValue, PartialValue, Value
 from ms_port.opmap import NoLowering, Row
 from ms_port.passes.cell_names import CELL_NAMES
 from ms_port.passes.lowering.base_layers import layer_base
 from ms_port.passes.lowering.configs import argument_value, given_arguments
 from ms_port.passes.lowering.inherited import find_method
-from ms_port.passes.lowering.scope import Scope, Untranslatable, Work, mark_functions
+from ms_port.passes.lowering.scope import Scope, Untranslatable, Work, mark_functions, same
 from ms_port.passes.lowering.without_batch import without_batch
 
 _CONTAINERS = {
@@ -44,8 +44,33 @@ def held_statements(
         if None in versions or len({ast.dump(v) for v in versions if v is not None}) != 1:
             raise Untranslatable(statement, f"`self.{name}` differs between instances: {error.reason}")
         assert versions[0] is not None
-        made.append(versions[0])
+        written = _with_names(scope, statement, versions[0])
+        written.held = True  # type: ignore[attr-defined]
+        made.append(written)
     return made or None
+
+
+def _with_names(scope: Scope, source: ast.stmt, made: ast.stmt) -> ast.stmt:
+    """``norm_layer=nn.BatchNorm2d`` by the constructor's own ``norm_layer``, where that held the same class."""
+    for call in (n for n in ast.walk(made) if isinstance(n, ast.Call)):
+        for keyword in call.keywords:
+            if isinstance(keyword.value, ast.Constant) or keyword.arg not in scope.locals - scope.poisoned.keys():
+                continue
+            last = _last_value(scope, keyword.arg or "", source)
+            if isinstance(last, ClassValue | PartialValue):
+                with suppress(ValueError, Untranslatable):
+                    if ast.dump(argument_value(scope.work, last)) == ast.dump(keyword.value):
+                        keyword.value = ast.Name(keyword.arg or "", ast.Load())
+    return made
+
+
+def _last_value(scope: Scope, name: str, statement: ast.stmt) -> Value | None:
+    """What a local held when it was last read before a statement's end; None where it varied or is bound in between."""
+    nodes = [n for s in scope.function.body for n in ast.walk(s) if isinstance(n, ast.Name) and n.id == name]
+    before = [n for n in nodes if n.lineno <= (statement.end_lineno or statement.lineno)]
+    last = max(before, key=lambda n: (n.lineno, n.col_offset), default=None)
+    seen = scope.values(last) if last is not None and isinstance(last.ctx, ast.Load) else ()
+    return seen[0] if seen and same(seen) else None
 
 
 def _held(work: Work, path: str, name: str) -> ast.stmt | None:

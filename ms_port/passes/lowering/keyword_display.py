@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from ms_port.ir.tree import names_stored, nid
 from ms_port.ir.values import entries_of
-from ms_port.passes.lowering.scope import Scope
+from ms_port.passes.lowering.scope import EVERY_ATTRIBUTE, Scope
 
 
 def keyword_display(scope: Scope, statement: ast.Assign) -> list[ast.stmt] | None:
@@ -32,7 +32,7 @@ def keyword_display(scope: Scope, statement: ast.Assign) -> list[ast.stmt] | Non
     for entry in plain.values():
         if any(not isinstance(n, allowed) for n in ast.walk(entry)) and not _is_own_keyword(scope, entry):
             return None
-        if later.concern(entry, scope.host) or (scope.host and _meets_other_names(scope, name, entry)):
+        if later.concern(scope, entry) or (scope.host and _meets_other_names(scope, name, entry)):
             return None
     scope.displays[name] = plain
     return []
@@ -47,12 +47,19 @@ class _Changes:
     objects: set[str] = field(default_factory=set)
     """Names whose items are written, whose methods are called, or that are handed on."""
 
-    def concern(self, entry: ast.expr, host: bool) -> bool:
-        """Whether the entry may come out otherwise afterwards. In the graph a method changes no attribute unseen."""
+    def concern(self, scope: Scope, entry: ast.expr) -> bool:
+        """Whether the entry may come out otherwise afterwards. In the graph a method changes no attribute unseen.
+
+        A constructor that is given an object can change it, but not the fields that no function of the model sets.
+        """
         read = {n.id for n in ast.walk(entry) if isinstance(n, ast.Name)}
         held = [n for n in ast.walk(entry) if isinstance(n, ast.Attribute | ast.Subscript)]
         inside = {n.attr for n in held if isinstance(n, ast.Attribute)}
-        return bool(read & self.names or inside & self.attributes or (host and held and read & self.objects))
+        if read & self.names or inside & self.attributes:
+            return True
+        known = EVERY_ATTRIBUTE not in scope.work.attributes_set and not inside & scope.work.attributes_set
+        fixed = known and not any(isinstance(n, ast.Subscript) for n in held)
+        return bool(scope.host and held and not fixed and read & self.objects)
 
 
 def _changes(scope: Scope, statement: ast.stmt, end: int) -> _Changes:

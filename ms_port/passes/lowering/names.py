@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Sequence
 
 from ms_port.ir.tree import copy, expression, literal, statement
 from ms_port.ir.values import (
@@ -112,31 +111,6 @@ def _constant(scope: Scope, name: str, value: ast.expr) -> ast.expr:
     if ast.dump(known) != ast.dump(defined):
         return value  # another module's constant of the same name: the value stands in its place
     return ast.Name(name, ast.Load())
-
-
-def is_asked(scope: Scope, key: ast.expr) -> bool:
-    """Whether a table is asked by what a function was given or computed: the answer may be another one next time."""
-    return isinstance(key, ast.Name) and key.id in scope.locals
-
-
-def registry(scope: Scope, node: ast.Name, found: Sequence[Value]) -> ast.expr:
-    """A table of classes of the source's module, with the entries that were looked up. Raises Untranslatable."""
-    tables = scope.values(node)
-    table = tables[0] if tables else None
-    if node.id in scope.locals or node.id in scope.facts.closure or not isinstance(table, DictValue):
-        raise Untranslatable(node, f"`{node.id}` is no table of the module")
-    known = scope.work.constants.get(node.id)
-    entries: dict[str, tuple[ast.expr, ast.expr]] = {}
-    if isinstance(known, ast.Assign) and isinstance(known.value, ast.Dict):
-        rows = zip(known.value.keys, known.value.values, strict=True)
-        entries = {ast.unparse(k): (k, v) for k, v in rows if k is not None}
-    for key, value in table.items:
-        if value in found:
-            entries[repr(key)] = (literal(key), of_value(scope, node, value))
-    pairs = [entries[text] for key, _ in table.items if (text := repr(key)) in entries]
-    made = ast.Dict([k for k, _ in pairs], [v for _, v in pairs])
-    scope.work.constants[node.id] = ast.Assign([ast.Name(node.id, ast.Store())], made, lineno=0)
-    return ast.Name(node.id, ast.Load())
 
 
 def is_foreign(scope: Scope, value: Value) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ms_port.ir.flags import Flag, Severity
 from ms_port.ir.program import CallFact, Choice, Drop, FunctionDef, Program, SourceLoc, Stub
 from ms_port.ir.tree import is_self_attribute, literal, nid
-from ms_port.ir.values import ClassValue, DType, Literal, ObjectValue, TensorValue, Value
+from ms_port.ir.values import ClassValue, DType, Literal, ModuleValue, ObjectValue, TensorValue, Value
 from ms_port.opmap import Lowering, OpMap
 
 if TYPE_CHECKING:
@@ -80,6 +80,8 @@ class Work:
     """Paths of convolutions that torch's own code calls without a batch."""
     reads: set[str] = field(default_factory=set)
     """Attributes that any function reads, those of constructors too."""
+    attributes_set: set[str] = field(default_factory=set)
+    """Attributes that any function sets on an object that is no module."""
     layer_bases: dict[str, str] = field(default_factory=dict)
     """Class that derives from a layer -> the MindSpore class whose constructor it calls."""
     listed: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -105,6 +107,8 @@ class Work:
             for node in ast.walk(statement)
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
         )
+        for function in self.all_functions.values():
+            self.attributes_set |= set(_set_on_objects(function))
         self.graph_reads.update(
             node.attr
             for function in self.all_functions.values()
@@ -173,6 +177,31 @@ def _outside_counters(statement: ast.stmt) -> Iterator[ast.AST]:
                 continue
         yield node
         pending.extend(ast.iter_child_nodes(node))
+
+
+def _set_on_objects(function: FunctionDef) -> Iterator[str]:
+    """Attributes that a function sets on what is no module; names that it computes count as every name."""
+    for node in (n for s in function.body for n in ast.walk(s)):
+        match node:
+            case ast.Attribute(value=base, attr=name, ctx=ast.Store() | ast.Del()) if not _is_module(function, base):
+                yield name
+            case ast.Call(func=ast.Name(id="setattr"), args=[base, name, _]) if not _is_module(function, base):
+                yield name.value if isinstance(name, ast.Constant) else EVERY_ATTRIBUTE  # type: ignore[misc]
+            case ast.Attribute(value=base, attr="__dict__") if not _is_module(function, base):
+                yield EVERY_ATTRIBUTE
+            case ast.Call(func=ast.Name(id="vars")):
+                yield EVERY_ATTRIBUTE
+
+
+def _is_module(function: FunctionDef, node: ast.expr) -> bool:
+    seen = function.facts.values.get(nid(node), ())
+    if not seen and isinstance(node, ast.Name):
+        seen = function.facts.parameters.get(node.id, ())
+    return all(isinstance(v, ModuleValue) for v in seen)  # also of what never ran
+
+
+EVERY_ATTRIBUTE = "*"
+"""In ``Work.attributes_set``: some function sets attributes by computed names."""
 
 
 class Scope:
