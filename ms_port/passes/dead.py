@@ -10,7 +10,7 @@ from functools import partial
 
 from ms_port.ir.program import FunctionDef, Program
 from ms_port.ir.tree import copy, is_self_attribute, names_read, names_stored
-from ms_port.ir.values import Literal
+from ms_port.ir.values import DictValue, Literal, Value
 from ms_port.passes.equal_arms import says_the_same
 from ms_port.passes.rewrite import all_functions, map_functions
 from ms_port.passes.write_only import write_only, written
@@ -97,14 +97,17 @@ def _read_fields(program: Program) -> frozenset[str]:
 
 def _clean(function: FunctionDef, about: _About) -> FunctionDef:
     body = [copy(s) for s in function.body]
-    never_given = frozenset(
-        n for n, seen in function.facts.parameters.items() if seen and all(v == Literal(None) for v in seen)
-    )
+    never_given = frozenset(n for n, seen in function.facts.parameters.items() if seen and all(map(_is_nothing, seen)))
     while True:
         cleaning = _Cleaning(function.during_init, about, body, never_given)
         body, _ = cleaning.block(body, set())
         if not cleaning.changed:
             return replace(function, body=tuple(body))
+
+
+def _is_nothing(value: Value) -> bool:
+    """None, or settings without an entry."""
+    return value in (Literal(None), DictValue(())) or (isinstance(value, Literal) and value.value == {})
 
 
 class _Cleaning:
@@ -236,6 +239,9 @@ def _is_true(test: ast.expr) -> bool:
     """Whether a condition holds whatever its names hold: ``None in (None, "mean")``, what a decided option left."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or) and any(map(_is_true, test.values)):
         return True
+    match test:
+        case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Constant(value=value), kinds]):
+            return type(value).__name__ in {n.id for n in ast.walk(kinds) if isinstance(n, ast.Name)}
     if not all(isinstance(n, _PLAIN) for n in ast.walk(test)):
         return False
     try:

@@ -288,6 +288,19 @@ class _Settle(ast.NodeTransformer):
         known = _constant(node) if touched else None
         return node if known is None else literal(known[0])
 
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """``"BatchNorm-2d".lower()``: words of a decided option are known to their end."""
+        touched, _ = self._decided(node)
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(text)), attr=name), args=args, keywords=[]):
+                plain = all(isinstance(a, ast.Constant) for a in args)
+                if touched and plain and name in ("lower", "upper", "replace", "strip", "split"):
+                    return literal(getattr(text, name)(*(ast.literal_eval(a) for a in args)))
+        return node
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        return self._folded(node) if isinstance(node.ctx, ast.Load) else self.generic_visit(node)
+
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         touched, _ = self._decided(node)
         known = _constant(node.test) if touched else None

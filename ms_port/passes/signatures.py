@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -94,6 +94,8 @@ def _removable(program: Program) -> dict[str, set[str]]:
     functions = {f.key: f for f in all_functions(program)}
     keep = _fixed(program, functions)
     unused = {key: set(parameters(f)) - _read_at_entry(f) if key not in keep else set() for key, f in functions.items()}
+    for key in _values(functions) & unused.keys():
+        unused[key] &= _never_given(functions, functions[key])
     groups = _groups(program, functions)
     changed = True
     while changed:
@@ -144,16 +146,14 @@ def _bases(program: Program, key: str) -> list[str]:
 
 
 def _fixed(program: Program, functions: dict[str, FunctionDef]) -> set[str]:
-    """Functions whose signature must stay: passed as values, called with stars, dunders, properties."""
+    """Functions whose signature must stay: called with stars, dunders, properties."""
     fixed = {k for k, f in functions.items() if f.name.startswith("__") and f.name != "__init__"}
     names: set[str] = set()
     for function in functions.values():
         called = {id(n.func) for s in function.body for n in ast.walk(s) if isinstance(n, ast.Call)}
         for part in [*function.body, *function.node.args.defaults]:
             for node in ast.walk(part):
-                if isinstance(node, ast.Name) and getattr(node, "callees", None) and id(node) not in called:
-                    fixed |= set(node.callees)  # type: ignore[attr-defined]
-                elif isinstance(node, ast.Attribute) and id(node) not in called:
+                if isinstance(node, ast.Attribute) and id(node) not in called:
                     names.add(node.attr)
     fixed |= {f.key for f in functions.values() if f.kind != "function" and f.name in names}
     for call in _calls(program):
@@ -185,6 +185,36 @@ def _unknown_keywords(program: Program) -> Callable[[FunctionDef], FunctionDef]:
         return function
 
     return one
+
+
+def _values(functions: Mapping[str, FunctionDef]) -> set[str]:
+    """Functions and classes that are passed as values: who calls them is not always known."""
+    found: set[str] = set()
+    for function in functions.values():
+        called = {id(n.func) for s in function.body for n in ast.walk(s) if isinstance(n, ast.Call)}
+        for part in [*function.body, *function.node.args.defaults, *function.node.args.kw_defaults]:
+            for node in ast.walk(part) if part is not None else ():
+                if isinstance(node, ast.Name) and getattr(node, "callees", None) and id(node) not in called:
+                    found |= set(node.callees)  # type: ignore[attr-defined]
+    return found
+
+
+def _never_given(functions: Mapping[str, FunctionDef], function: FunctionDef) -> set[str]:
+    """Parameters that no call in a branch that never ran can mean: neither by name nor by position.
+
+    A function of the graph keeps them all: what calls it there need not be a call of the program's.
+    """
+    if not function.during_init:
+        return set()
+    names = parameters(function)
+    first, named = 0, set()
+    for call in (n for f in functions.values() for s in f.body for n in ast.walk(s) if isinstance(n, ast.Call)):
+        if not getattr(call, "callees", None) and isinstance(call.func, ast.Name):
+            named |= {k.arg for k in call.keywords}
+            first = max(first, len(call.args))
+            if any(isinstance(a, ast.Starred) for a in call.args) or None in named:
+                return set()
+    return {name for i, name in enumerate(names) if i >= first and name not in named}
 
 
 @dataclass(frozen=True, slots=True)

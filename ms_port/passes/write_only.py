@@ -24,8 +24,9 @@ def write_only(
                 if name in never_given and _own_or_new(name, value):
                     fresh[name] += 1
                     writes[name] += 1  # its reading there
-                else:
-                    fresh[name] += isinstance(value, ast.List | ast.Dict | ast.Set) and can_go(value)
+                elif isinstance(value, ast.List | ast.Dict | ast.Set) and can_go(value):
+                    fresh[name] += 1  # `settings = {**settings}` copies what it was given
+                    writes[name] += sum(isinstance(n, ast.Name) and n.id == name for n in ast.walk(value))
             case ast.Name(id=name, ctx=ast.Load()):
                 reads[name] += 1
             case ast.Name(id=name):
