@@ -227,6 +227,13 @@ class _Finish(ast.NodeTransformer):
                 return None  # `cfg = replace(cfg, **kwargs)` without any keyword
         return made
 
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        made = self.generic_visit(node)
+        assert isinstance(made, ast.IfExp)
+        if any(isinstance(n, ast.Call | ast.NamedExpr) for n in ast.walk(made.test)):
+            return made
+        return made.body if ast.dump(made.body) == ast.dump(made.orelse) else made
+
     def visit_Name(self, node: ast.Name) -> ast.AST:
         if getattr(node, "op_function", False) and node.id in self._taken:
             return ast.Attribute(ast.Name("functions", ast.Load()), node.id, ast.Load())

@@ -64,7 +64,10 @@ class _Filling:
     def _filled(self, statement: ast.stmt, entries: dict[str, ast.expr] | None) -> dict[str, ast.expr] | None:
         """The entries after a statement that makes or fills the dict; None for any other."""
         match statement:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value) if name == self._name and entries is None:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+            ) if name == self._name and entries is None:
                 return _entries(value)
             case ast.Assign(
                 targets=[ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str(key)))], value=value

@@ -19,6 +19,8 @@ from ms_port.passes.rewrite import map_functions
 
 _FEWEST = 3
 """Calls of one class from which on it pays."""
+_PAYS = 60
+"""Characters that it must spare."""
 
 
 def state_once(program: Program) -> Program:
@@ -70,7 +72,7 @@ def _partials(statement: ast.stmt, cells: set[str], taken: set[str]) -> list[ast
     made: list[ast.stmt] = []
     for cls, calls in groups.items():
         shared, alike = _most_alike(calls)
-        if len(alike) < _FEWEST or len(shared) < 2:
+        if (len(alike) - 1) * sum(len(ast.unparse(k)) for k in shared) < _PAYS:
             continue
         name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls).lower()
         if name in taken:
@@ -96,7 +98,7 @@ def _most_alike(calls: Sequence[ast.Call]) -> tuple[list[ast.keyword], list[ast.
         kept = {_text(k): k for k in given if counts[_text(k)] >= often}
         alike = [call for call in calls if kept.keys() <= {_text(k) for k in call.keywords}]
         if len(kept) * len(alike) > len(best[0]) * len(best[1]) and len(kept) > 1:
-            best = ([copy(k) for k in kept.values()], alike)
+            best = ([copy(k) for k in alike[0].keywords if _text(k) in kept], alike)
     return best
 
 

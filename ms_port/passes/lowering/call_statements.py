@@ -40,6 +40,9 @@ def expression(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
     lowered = lower(scope, statement.value)
     if scope.host and (filled := _filled_container(scope, statement.value, lowered)) is not None:
         return filled
+    match lowered:
+        case ast.Call(func=ast.Attribute(attr="update"), args=[ast.Dict(keys=[])], keywords=[]) if scope.host:
+            return []  # keywords of a partial that has none
     match statement.value:
         case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="detach_")):
             return [ast.Assign([ast.Name(name, ast.Store())], lowered)]

@@ -24,9 +24,9 @@ from ms_port.passes.lowering.state_writes import state_write
 def lower_block(scope: Scope, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
     """A list of statements. Raises Untranslatable where one that matters can't be kept."""
     kept: list[ast.stmt] = []
-    starts: list[int] = []
+    starts: list[tuple[int, dict[str, str]]] = []
     for index, statement in enumerate(statements):
-        starts.append(len(kept))
+        starts.append((len(kept), dict(scope.poisoned)))
         try:
             lowered = lower_statement(scope, statement)
         except DifferentNames as error:
@@ -38,7 +38,8 @@ def lower_block(scope: Scope, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
                 left = _always_left(scope, statements[:index]) if _never_ran(scope, statement) else None
                 if left is None:
                     raise
-                return [*kept[: starts[left]], *_without_rest(scope, statements[left:], last)]
+                count, scope.poisoned = starts[left]
+                return [*kept[:count], *_without_rest(scope, statements[left:], last)]
         for new in lowered:
             ast.copy_location(new, statement)
             new.never_ran = _never_ran(scope, statement)  # type: ignore[attr-defined]
