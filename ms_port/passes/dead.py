@@ -13,7 +13,7 @@ from ms_port.ir.tree import copy, is_self_attribute, names_read, names_stored
 from ms_port.ir.values import DictValue, Literal, Value
 from ms_port.passes.equal_arms import says_the_same
 from ms_port.passes.rewrite import all_functions, map_functions
-from ms_port.passes.write_only import write_only, written
+from ms_port.passes.write_only import filled_attribute, write_only, written
 
 _PURE = frozenset(
     "range len int float bool str tuple list dict set zip enumerate max min sum abs round sorted isinstance getattr "
@@ -71,6 +71,11 @@ def _kept_attributes(program: Program) -> frozenset[str]:
                 id(n.value)
                 for n in ast.walk(statement)
                 if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)
+            }
+            filled |= {
+                id(taken[0])
+                for s in ast.walk(statement)
+                if function.during_init and isinstance(s, ast.stmt) and (taken := filled_attribute(s)) is not None
             }
             for node in ast.walk(statement):
                 if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and id(node) not in filled:
@@ -196,6 +201,8 @@ class _Cleaning:
             return _is_true(statement.test)
         if (put := written(statement)) is not None:
             return put[0] in self._write_only
+        if self._host and (taken := filled_attribute(statement)) is not None:
+            return taken[0].attr not in self._about.attributes and all(map(self._can_go, taken[1]))
         if isinstance(statement, ast.Assign):
             targets = statement.targets
             if isinstance(statement.value, ast.Name) and ast.unparse(targets[0]) == statement.value.id:

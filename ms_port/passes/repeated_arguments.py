@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ms_port.ir.program import FunctionDef, Program
-from ms_port.ir.tree import copy
+from ms_port.ir.tree import copy, names_read
 from ms_port.passes.finish import local_names
 from ms_port.passes.rewrite import map_functions
 
@@ -46,21 +46,30 @@ def _stated(program: Program, function: FunctionDef) -> FunctionDef:
 
 def _locals(statement: ast.stmt, taken: set[str]) -> list[ast.stmt]:
     """The statements that bind a long argument to its own name: ``norm_layer = partial(nn.BatchNorm2d, eps=1e-3)``."""
-    uses: dict[str, dict[str, list[ast.keyword]]] = defaultdict(lambda: defaultdict(list))
-    for node in ast.walk(statement):
-        for keyword in node.keywords if isinstance(node, ast.Call) else ():
-            if isinstance(keyword.value, ast.Call) and _makes_nothing(keyword.value) and keyword.arg is not None:
-                uses[keyword.arg][ast.dump(keyword.value)].append(keyword)
     made: list[ast.stmt] = []
-    for name, by_value in uses.items():
-        commonest = max(by_value.values(), key=len)
-        if len(commonest) < _FEWEST or name in taken:
-            continue
+    while (found := _commonest([statement, *made], taken)) is not None:
+        name, keywords = found
         taken.add(name)
-        made.append(ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], commonest[0].value), statement))
-        for keyword in commonest:
+        bound = ast.copy_location(ast.Assign([ast.Name(name, ast.Store())], keywords[0].value), statement)
+        for keyword in keywords:
             keyword.value = ast.Name(name, ast.Load())
+        first = (i for i, other in enumerate(made) if name in names_read([other]))
+        made.insert(next(first, len(made)), bound)
     return made
+
+
+def _commonest(statements: Sequence[ast.stmt], taken: set[str]) -> tuple[str, list[ast.keyword]] | None:
+    """The longest value that is given often enough under a name that is free, and where."""
+    uses: dict[tuple[str, str], list[ast.keyword]] = defaultdict(list)
+    for call in (n for s in statements for n in ast.walk(s) if isinstance(n, ast.Call)):
+        for keyword in call.keywords:
+            if isinstance(keyword.value, ast.Call) and _makes_nothing(keyword.value) and keyword.arg not in taken:
+                uses[keyword.arg or "", ast.dump(keyword.value)].append(keyword)
+    often = {key: keywords for key, keywords in uses.items() if key[0] and len(keywords) >= _FEWEST}
+    if not often:
+        return None
+    key = max(often, key=lambda k: (len(k[1]), len(often[k])))
+    return key[0], often[key]
 
 
 def _partials(statement: ast.stmt, cells: set[str], taken: set[str]) -> list[ast.stmt]:
@@ -108,4 +117,4 @@ def _text(keyword: ast.keyword) -> str:
 
 def _makes_nothing(value: ast.expr) -> bool:
     calls = (n for n in ast.walk(value) if isinstance(n, ast.Call))
-    return all(isinstance(c.func, ast.Name) and c.func.id == "partial" for c in calls)
+    return all(isinstance(c.func, ast.Name) and (c.func.id == "partial" or hasattr(c, "config")) for c in calls)

@@ -55,4 +55,18 @@ def written(statement: ast.stmt) -> tuple[str, list[ast.expr]] | None:
     return None
 
 
+def filled_attribute(statement: ast.stmt) -> tuple[ast.Attribute, list[ast.expr]] | None:
+    """``self.feature_info.append(x)``: the attribute of the cell that takes something up, and what."""
+    match statement:
+        case ast.Expr(
+            value=ast.Call(
+                func=ast.Attribute(value=ast.Attribute(value=ast.Name(id="self")) as holder, attr=method),
+                args=args,
+                keywords=keywords,
+            )
+        ) if method in _FILLS:
+            return holder, [*args, *(k.value for k in keywords)]
+    return None
+
+
 _FILLS = frozenset("append extend insert update add setdefault".split())

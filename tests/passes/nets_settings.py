@@ -119,9 +119,12 @@ class Staged(nn.Module):
         super().__init__()
         self.stem = Block(3, 4, 1, norm=partial(nn.BatchNorm2d), act="ReLU", device=device)
         width, stages = 4, []
+        self.info = [{"out": width, "module": "stem"}]
         for settings in stage_settings(widths, kernel):
             stages.append(Stage(Block, width, **settings, act=act, device=device))
             width = settings["out"]
+            self.info.append({"out": width, "module": f"stage{len(stages)}"})
+        self.info += [{"out": width, "module": "head"}]
         self.stages = nn.Sequential(*stages)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -135,18 +138,22 @@ class Decoder:
         self.act = act
 
     def __call__(self, words: Tuple[str, ...]) -> Iterator[nn.Module]:
+        self.widths: List[int] = []
         for word in words:
             width, out, kernel = (int(part) for part in word.split("-"))
+            self.widths.append(out)
             yield Block(width, out, kernel, act=self.act)
 
 
 class Decoded(nn.Module):
     def __init__(self, words: Tuple[str, ...] = ("3-4-3", "4-4-3", "4-5-3", "5-5-1"), act: Any = nn.LeakyReLU) -> None:
         super().__init__()
-        self.blocks = nn.Sequential(*Decoder(act)(words))
+        decoder = Decoder(act)
+        self.blocks = nn.Sequential(*decoder(words))
+        self.head = nn.Conv2d(decoder.widths[-1], 2, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.blocks(x)
+        return self.head(self.blocks(x))
 
 
 def repeated() -> nn.Module:

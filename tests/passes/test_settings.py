@@ -28,12 +28,14 @@ def test_settings_stay_what_the_constructor_is_given(tmp_path):
 def test_what_says_nothing_in_mindspore_goes_with_all_that_hands_it_on(tmp_path):
     text = _source(tmp_path, "staged settings").replace("In torch ``inplace``", "")
     assert "inplace" not in text and "act_kwargs" not in text and "device" not in text
+    assert "self.info" not in text  # filled, and read by nobody
     assert "return act()" in text and "return act() if" not in text
 
 
 def test_layers_that_are_written_out_are_given_the_constructors_own_settings(tmp_path):
     text = _source(tmp_path, "decoded layers")
     assert "Block(width=5, out=5, kernel=1, act=act)" in text
+    assert "self.head = nn.Conv2d(5, 2, 1" in text
     assert "return name" in text and "act = act_class(name)" in text
 
 

@@ -128,7 +128,7 @@ def _subscript(scope: Scope, node: ast.expr) -> ast.expr:
         lowered = lower_children(scope, node)
         if isinstance(lowered, ast.Subscript) and (axes := stepped_axes(scope, node)):
             return without_steps(scope, lowered, axes)
-        return lowered
+        return _entry(node, lowered) if scope.host and isinstance(node.ctx, ast.Load) else lowered
     except Untranslatable as error:
         values = scope.values(node)
         table: ast.expr | None = None
@@ -142,6 +142,19 @@ def _subscript(scope: Scope, node: ast.expr) -> ast.expr:
             scope.flag_number(node, error.reason)
             return of_value(scope, node, values[0])
         raise
+
+
+def _entry(node: ast.Subscript, lowered: ast.expr) -> ast.expr:
+    """An entry of a list that became a literal (a name that the port has not) as what it is."""
+    written = isinstance(node.value, ast.List | ast.Dict | ast.Tuple) or isinstance(node.slice, ast.Slice)
+    if (
+        not written
+        and isinstance(lowered, ast.Subscript)
+        and isinstance(lowered.value, ast.List | ast.Dict | ast.Tuple)
+    ):
+        with suppress(ValueError, KeyError, IndexError, TypeError):
+            return literal(ast.literal_eval(lowered.value)[ast.literal_eval(lowered.slice)])
+    return lowered
 
 
 def _is_cell_list(value: Value) -> bool:
