@@ -8,6 +8,7 @@ with nothing left that reads it the parameter or field goes. Numbers stay: they 
 from __future__ import annotations
 
 import ast
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -327,7 +328,8 @@ def _constant(node: ast.expr) -> tuple[object] | None:
     if any(isinstance(n, ast.Name | ast.Call | ast.Attribute | ast.Lambda | ast.JoinedStr) for n in ast.walk(node)):
         return None
     try:
-        code = compile(ast.fix_missing_locations(ast.Expression(copy(node))), "<literal>", "eval")
+        with warnings.catch_warnings(action="ignore", category=SyntaxWarning):  # `"sdpa" is not None`
+            code = compile(ast.fix_missing_locations(ast.Expression(copy(node))), "<literal>", "eval")
         return (eval(code, {"__builtins__": {}}),)
     except Exception:
         return None
