@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from itertools import repeat
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -156,6 +157,25 @@ class Decoded(nn.Module):
         return self.head(self.blocks(x))
 
 
+def tuple_of(n: int) -> Callable[[Any], Tuple[int, ...]]:
+    def parse(x: Any) -> Tuple[int, ...]:
+        if isinstance(x, Iterable):
+            return tuple(x)
+        return tuple(repeat(x, n))  # never runs: it must not be lost
+
+    return parse
+
+
+class Tupled(nn.Module):
+    def __init__(self, kernels: Any = (3, 1), depth: int = 2) -> None:
+        super().__init__()
+        kernels = tuple_of(depth)(kernels)
+        self.convs = nn.Sequential(*(nn.Conv2d(3, 3, k, padding=k // 2) for k in kernels))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.convs(x)
+
+
 def repeated() -> nn.Module:
     return Decoded(("3-4-3", "4-4-1", "4-5-1", "5-5-1", "5-6-1", "6-5-1"))
 
@@ -165,5 +185,6 @@ _x = torch.randn(2, 3, 5, 5, generator=torch.Generator().manual_seed(3))
 CASES: Dict[str, Tuple[Callable[[], nn.Module], Tuple[Tensor, ...]]] = {
     "staged settings": (Staged, (_x,)),
     "decoded layers": (Decoded, (_x,)),
+    "tupled": (Tupled, (_x,)),
     "repeated layers": (repeated, (_x,)),
 }

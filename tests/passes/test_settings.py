@@ -46,6 +46,11 @@ def test_what_many_layers_repeat_is_stated_once(tmp_path):
     assert "Block(width=3, out=4, act=act)" in text
 
 
+def test_an_arm_that_only_itertools_stands_in_is_not_lost(tmp_path):
+    text = _source(tmp_path, "tupled")
+    assert "return tuple(itertools.repeat(x, n))" in text and "tuple_of(depth)(kernels)" in text
+
+
 def test_a_container_that_something_reads_is_no_container_that_is_only_filled():
     def found(source, given=frozenset()):
         return write_only(ast.parse(source).body, lambda value: True, frozenset(given))

@@ -32,7 +32,7 @@ def lower_static_call(scope: Scope, node: ast.Call) -> ast.expr:
             return call
         case FunctionValue(name=name) if name.removeprefix("builtins.") in HOST_BUILTINS or name.startswith("math."):
             return _plain(scope, node)
-        case ClassValue(name=name) if name.removeprefix("builtins.") in HOST_BUILTINS:
+        case ClassValue(name=name) if name.removeprefix("builtins.") in HOST_BUILTINS or name.startswith("itertools."):
             return _plain(scope, node)
     if (method := _own_method(scope, node.func)) is not None:
         scope.work.need(method, node)
