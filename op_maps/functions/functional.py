@@ -42,6 +42,19 @@ def mish(x: Tensor) -> Tensor:
     return x * ratio
 
 
+def erfinv(x: Tensor) -> Tensor:
+    """torch.erfinv: ops.erfinv (3e-2 off near 1 on CPU) with two steps of Newton's method."""
+    size = ops.abs(x)
+    y = ops.stop_gradient(ops.abs(ops.erfinv(x)))
+    for _ in range(2):
+        missing = ops.where(size < 0.5, size - ops.erf(y), ops.erfc(y) - (1 - size))
+        y = y + missing * 0.8862269254527579 * ops.exp(y * y)
+    inside = ops.logical_and(size > 0, size < 1)
+    y = ops.stop_gradient(ops.where(inside, y, ops.abs(ops.erfinv(x))))
+    slope = ops.where(size < 1, 0.8862269254527579 * ops.exp(y * y), 0 * size)
+    return ops.sign(x) * y + (x - ops.stop_gradient(x)) * ops.stop_gradient(slope)
+
+
 def logsigmoid(x: Tensor) -> Tensor:
     """F.logsigmoid (ops.logsigmoid is infinite below -88)."""
     return ops.minimum(x, ops.zeros_like(x)) - ops.log1p(ops.exp(-ops.abs(x)))
@@ -76,6 +89,8 @@ def alpha_dropout(x: Tensor, rand: nn.Cell, p: float = 0.5, training: bool = Fal
     """F.alpha_dropout: keeps mean and variance of SELU's outputs; ``rand`` draws the mask."""
     if not training or p == 0.0:
         return x
+    if p == 1.0:
+        return x * 0.0
     alpha = -1.7580993408473766
     scale = ((1.0 - p) * (1.0 + p * alpha * alpha)) ** -0.5
     keep = (rand(x.shape, x.dtype) >= p).astype(x.dtype)

@@ -176,6 +176,26 @@ class Tupled(nn.Module):
         return self.convs(x)
 
 
+class OwnLayerNorm(nn.LayerNorm):
+    """Only torch's constructor: what a partial carries must not be undone by a default of MindSpore's."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+class CarriedSettings(nn.Module):
+    def __init__(self, norm: Any = None, width: int = 3) -> None:
+        super().__init__()
+        if norm is None:
+            norm = partial(OwnLayerNorm, eps=0.3)
+        self.first = norm(width)
+        self.second = norm(normalized_shape=width)
+        self.plain = OwnLayerNorm(width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.plain(self.second(self.first(x)))
+
+
 def repeated() -> nn.Module:
     return Decoded(("3-4-3", "4-4-1", "4-5-1", "5-5-1", "5-6-1", "6-5-1"))
 
@@ -185,6 +205,7 @@ _x = torch.randn(2, 3, 5, 5, generator=torch.Generator().manual_seed(3))
 CASES: Dict[str, Tuple[Callable[[], nn.Module], Tuple[Tensor, ...]]] = {
     "staged settings": (Staged, (_x,)),
     "decoded layers": (Decoded, (_x,)),
+    "carried settings": (CarriedSettings, (_x,)),
     "tupled": (Tupled, (_x,)),
     "repeated layers": (repeated, (_x,)),
 }

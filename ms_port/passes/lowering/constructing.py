@@ -28,13 +28,16 @@ from ms_port.passes.lowering.made_layers import takes_tensors
 from ms_port.passes.lowering.scope import Scope, Untranslatable
 from ms_port.passes.lowering.without_batch import without_batch
 
+Carried = tuple[tuple[str, Value], ...]
+"""The keywords of a ``functools.partial``."""
+
 
 def construct(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
     """A layer or a cell is made, by a class or by a ``partial`` over one."""
     made: dict[str, ast.expr] = {}
     for callee in dict.fromkeys(f.callee for f in facts):
         own = [f for f in facts if f.callee == callee]
-        carried: tuple[tuple[str, Value], ...] = ()
+        carried: Carried = ()
         inner: Value = callee
         if isinstance(callee, PartialValue):
             inner, carried = callee.func, callee.keywords
@@ -51,13 +54,11 @@ def construct(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.ex
     return next(iter(made.values()))
 
 
-def _construct_one(
-    scope: Scope, node: ast.Call, facts: Sequence[CallFact], name: str, carried: tuple[tuple[str, Value], ...]
-) -> ast.expr:
+def _construct_one(scope: Scope, node: ast.Call, facts: Sequence[CallFact], name: str, carried: Carried) -> ast.expr:
     variable = is_variable(scope, node.func) or isinstance(facts[0].callee, PartialValue)
     opmap = scope.work.opmap
     if name in scope.work.program.cells and opmap.row(name) is None:
-        return construct_cell(scope, node, facts, name, variable)
+        return construct_cell(scope, node, facts, name, variable, carried)
     if name.startswith("torch.nn.Lazy"):
         return _built_lazily(scope, node, facts)
     if not scope.host and takes_tensors(facts):
@@ -81,8 +82,7 @@ def _construct_one(
                 assert isinstance(made, ast.Call)
                 return ast.Call(layers_or_none(scope.work), made.args, made.keywords)
         elif carried:
-            bound = tuple((k, Argument(literal(None), (v,) * len(facts))) for k, v in carried)
-            lowering = opmap.lower(call, lower(scope, node.func), bound)
+            lowering = opmap.lower(call, lower(scope, node.func), _bound(facts, carried))
         else:
             lowering = opmap.lower(call, lower(scope, node.func))
     except NoLowering as error:
@@ -93,6 +93,11 @@ def _construct_one(
         return stub_cell(scope, node, call, str(error))
     made_now = accept(scope, node, lowering, name)
     return without_batch(scope.work, made_now, [module.path for module in _made_modules(scope, facts)])
+
+
+def _bound(facts: Sequence[CallFact], carried: Carried) -> tuple[tuple[str, Argument], ...]:
+    """What a ``partial`` carries, as arguments that the call need not write: their defaults must not undo them."""
+    return tuple((k, Argument(literal(None), (v,) * len(facts))) for k, v in carried)
 
 
 def _holds_none(scope: Scope, facts: Sequence[CallFact]) -> bool:
@@ -152,7 +157,10 @@ def stub_cell(scope: Scope, node: ast.AST, call: Call, reason: str) -> ast.expr:
     return ast.Call(ast.Name(name, ast.Load()), [a.expression for a in call.args], keywords)
 
 
-def construct_cell(scope: Scope, node: ast.Call, facts: Sequence[CallFact], name: str, variable: bool) -> ast.expr:
+def construct_cell(
+    scope: Scope, node: ast.Call, facts: Sequence[CallFact], name: str, variable: bool, carried: Carried = ()
+) -> ast.expr:
+    """A class of the output is called; ``carried``: the keywords of the ``partial`` over it that is called."""
     work = scope.work
     if name in work.held:
         raise Untranslatable(node, f"{name} is built from what its instances hold")
@@ -165,7 +173,7 @@ def construct_cell(scope: Scope, node: ast.Call, facts: Sequence[CallFact], name
         work.need(key, node)
     func = lower(scope, node.func) if variable else ast.Name(work.program.cells[name].name, ast.Load())
     if not keys and (base := layer_base(work.program, name)) is not None:
-        return _construct_by_base(scope, node, facts, base, func)
+        return _construct_by_base(scope, node, facts, base, func, carried)
     args, keywords = user_arguments(scope, node, facts)
     call = ast.Call(func, args, keywords)
     call.callees = tuple(sorted(keys))  # type: ignore[attr-defined]
@@ -178,11 +186,13 @@ def _given_constructor(scope: Scope, name: str) -> set[str]:
     return {init.key} if init is not None else set()
 
 
-def _construct_by_base(scope: Scope, node: ast.Call, facts: Sequence[CallFact], base: str, func: ast.expr) -> ast.expr:
+def _construct_by_base(
+    scope: Scope, node: ast.Call, facts: Sequence[CallFact], base: str, func: ast.expr, carried: Carried
+) -> ast.expr:
     """A class without a constructor of its own takes its torch base's arguments, in MindSpore's words."""
     args, keywords = torch_arguments(scope, node, facts, base)
     try:
-        made = scope.use(scope.work.opmap.lower(Call(base, args, keywords)))
+        made = scope.use(scope.work.opmap.lower(Call(base, args, keywords), func, _bound(facts, carried)))
     except NoLowering as error:
         raise Untranslatable(node, str(error)) from error
     if not isinstance(made, ast.Call):
