@@ -192,7 +192,11 @@ def _construct_by_base(
     """A class without a constructor of its own takes its torch base's arguments, in MindSpore's words."""
     args, keywords = torch_arguments(scope, node, facts, base)
     try:
-        made = scope.use(scope.work.opmap.lower(Call(base, args, keywords), func, _bound(facts, carried)))
+        call = Call(base, args, keywords)
+        if isinstance(facts[0].callee, PartialValue):  # which has all defaults that are not MindSpore's
+            made = scope.use(scope.work.opmap.lower(call, func, _bound(facts, carried)))
+        else:
+            made = scope.use(scope.work.opmap.lower(call))
     except NoLowering as error:
         raise Untranslatable(node, str(error)) from error
     if not isinstance(made, ast.Call):
