@@ -9,16 +9,15 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ms_port.capture.user_code import UserCode
 from ms_port.errors import BadInput, one_line, raised_at
 from ms_port.verify.judge import Array, Truth
-from ms_port.verify.noise import perturb
 from ms_port.verify.port import Inputs, Port, noisy_weights
 from ms_port.verify.process import Side, save_arrays, save_inputs
+from ms_port.verify.statistics import FittedStatistics
 from ms_port.verify.torch_side import Record, run, state_of
 from ms_port.weights import convert, write_safetensors
 
@@ -77,36 +76,21 @@ class Session:
 
     def _calibrate(self, kinds: Mapping[str, str], seed: int) -> None:
         """Set running statistics near those of the example batch, so that activations keep a sensible size in eval."""
-        norms = [m for m in self.model.modules() if isinstance(m, nn.modules.batchnorm._NormBase)]
-        momenta = [m.momentum for m in norms]
+        rows = {row.torch: row.mindspore or "" for row in self.port.rows}
+        statistics = {name: ours for name, ours in rows.items() if kinds.get(ours) in ("mean", "variance")}
         try:
             with state_of(self.model, self.state), torch.no_grad(), torch.random.fork_rng(devices=[]):
-                for norm in norms:
-                    norm.momentum = 1.0
-                self.model.train()
-                self.inputs.call(self.model)
-                measured = {name: t.detach().clone() for name, t in self.model.named_buffers()}
-        except Exception:  # a batch of one can't train; then the noise around 0 and 1 stays
+                self.model.eval()
+                buffers = {name: t for name, t in self.model.named_buffers() if name in statistics}
+                fitted = FittedStatistics({id(t): statistics[name] for name, t in buffers.items()}, seed)
+                with fitted:
+                    self.inputs.call(self.model)
+                found = {name: t.detach().clone() for name, t in buffers.items() if id(t) in fitted.fitted}
+        except Exception:  # what does not run in eval has no activations there; then the noise around 0 and 1 stays
             return
-        finally:
-            for norm, momentum in zip(norms, momenta, strict=True):
-                norm.momentum = momentum
-        for row in self.port.rows:
-            name, base = row.mindspore, row.torch.rpartition(".")[0]
-            kind = kinds.get(name or "", "fixed")
-            if name is None or kind not in ("mean", "variance") or row.torch not in measured:
-                continue
-            variance = measured[f"{base}.running_var"].numpy()
-            if not np.isfinite(variance).all() or not variance.any():
-                continue
-            least = 0.05 * float(variance.mean())
-            if kind == "variance":
-                value = np.maximum(perturb(name, variance, kind, seed), least)
-            else:
-                spread = np.sqrt(np.maximum(variance, least))
-                value = perturb(name, measured[row.torch].numpy() / spread, kind, seed) * spread
-            self.measured += (name,)
-            self.weights[name] = self.state[row.torch] = torch.from_numpy(value.astype(np.float32))
+        for name, value in found.items():
+            self.measured += (statistics[name],)
+            self.weights[statistics[name]] = self.state[name] = value
 
     def varied(self, number: int) -> Session:
         """The same with another batch (0 is this one)."""
