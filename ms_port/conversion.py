@@ -103,6 +103,12 @@ class Clock:
         self._progress(Event(name, self.seconds[name]))
 
 
+_GIVEN_BUILT = (
+    "{} was given built, and with what can't be known: its layers stand as they are. To keep the constructors, name "
+    "what builds it: a class, or a function such as `lambda: build(...)`"
+)
+
+
 def run(request: Request, progress: Progress | None = None) -> Outcome:
     """Convert. Raises BadInput for what the person can mend; then OUT is as it was before."""
     if request.platform not in DEVICES:
@@ -119,6 +125,8 @@ def run(request: Request, progress: Progress | None = None) -> Outcome:
             program = _translate(recording, op_map, request, stage.root)
         with clock.stage("emit"):
             emitted, files, notes = _emit(program, op_map, recording, request, stage)
+        if recording.factory is None:
+            notes.append(_GIVEN_BUILT.format(type(recording.model).__name__))
         if not request.diff:
             with clock.stage("weights"):
                 notes += _write_weights(recording, emitted, request, stage.root)

@@ -23,6 +23,7 @@ from ms_port.capture.functions import functions_anywhere, functions_in
 from ms_port.capture.inputs import Inputs, bind, tensors_in
 from ms_port.capture.instrument import CopyMaker, nested_ids, swapped
 from ms_port.capture.random_state import RandomState
+from ms_port.capture.rebuilt import constructor_arguments, take_state
 from ms_port.capture.recorder import Recorder
 from ms_port.capture.recording import Activation, Mode, ModuleArguments, Recording
 from ms_port.capture.replay import Replay
@@ -48,6 +49,7 @@ def record(
 
     ``opaque`` names packages whose functions are not instrumented, besides torch and the standard library. torch, the
     user's functions, the model's attributes and the random generators are left as one call of the factory leaves them.
+    An instance whose class builds the same again from what it kept is recorded as built so, with the instance's values.
     Raises CaptureError for faults of the factory, of the inputs, or of ``forward``.
     """
     with collection_paused():
@@ -78,6 +80,8 @@ class _Session:
     def __init__(self, target: Any, inputs: Inputs, arguments: dict[str, Any], user: UserCode) -> None:
         self.factory = None if isinstance(target, nn.Module) else target
         self.instance = unwrapped(target) if isinstance(target, nn.Module) else None
+        if self.instance is not None and (kept := constructor_arguments(self.instance)) is not None:
+            self.factory, arguments = type(self.instance), kept
         if self.factory is not None and not callable(self.factory):
             raise CaptureError(
                 f"the target is of type {type(target).__name__}, which can't be called",
@@ -99,8 +103,8 @@ class _Session:
         self.timings: dict[str, float] = {}
 
     def run(self) -> Recording:
-        """All steps; the random generators end as after the recorded build."""
-        random_state = RandomState.now()
+        """All steps; the random generators end as after the recorded build, and where they were for an instance."""
+        before = random_state = RandomState.now()
         try:
             with ExitStack() as stack:
                 stack.enter_context(_room())
@@ -118,7 +122,7 @@ class _Session:
                 with self.timed("forward"):
                     trace, fakes, outputs = self.forwards(model, warm, stack)
         finally:
-            random_state.restore()
+            (random_state if self.instance is None else before).restore()
         return self.recording(model, trace, fakes, outputs, module_arguments, made)
 
     # ---- steps
@@ -296,11 +300,14 @@ class _Session:
             clear()
 
     def new_model(self) -> nn.Module:
-        """A model from the factory, or the instance that was given."""
+        """A model from the factory, or the instance that was given, or its like."""
         if self.factory is None:
             assert self.instance is not None
             return materialized(self.instance, self.inputs, built=False)
-        return materialized(unwrapped(build(self.factory, self.arguments, self.user)), self.inputs, built=True)
+        model = materialized(unwrapped(build(self.factory, self.arguments, self.user)), self.inputs, built=True)
+        if self.instance is not None:
+            take_state(model, self.instance)
+        return model
 
     def forward(self, fakes: FakeModel, trace: TorchTrace) -> Any:
         """One forward pass. Raises CaptureError with the user's place where it fails."""
