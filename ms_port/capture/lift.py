@@ -8,7 +8,7 @@ import functools
 import inspect
 import types
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -143,6 +143,7 @@ class _Lift:
             outputs={mode: self._abstract(value) for mode, value in recording.outputs.items()},
             ledger=tuple(map(self._ledger_entry, recording.torch_calls)),
             factory=factory,
+            inner_factories=tuple(k for k in self._makers() if k in free and free[k] is not factory),
             config_classes=self._config_classes(),
             factory_arguments=tuple(
                 (k, self._abstract(v)) for k, v in recording.factory_arguments.items() if self._is_class_target()
@@ -192,6 +193,15 @@ class _Lift:
         if root is None or isinstance(self._recording.factory, type):
             return None
         return free.get(self._keys[id(effective(root))])
+
+    def _makers(self) -> Iterator[str]:
+        """Keys of the functions inside the factory that gave the model, and of the factory, the outermost first."""
+        activation = self._recording.roots.get("init")
+        while activation is not None and activation.result is self._recording.model:
+            activation = effective(activation)
+            if len(activation.function.activations) == 1:
+                yield self._keys[id(activation)]
+            activation = next((c for c in activation.children if c.result is activation.result and not c.raised), None)
 
     # --- functions ----------------------------------------------------------------------------------------------
 

@@ -9,7 +9,12 @@ from collections.abc import Collection, Iterator, Sequence
 _WIDTH = 120
 _SECTION = re.compile(r"\s*(?:Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments):\s*$")
 _NUMPY_SECTION = re.compile(r"\s*(?:Other )?Parameters\s*$")
-_ENTRY = re.compile(r"\s*\*{0,2}`{0,2}(\w+)`{0,2}\s*(?:(?:\([^:]*\)|\[[^:]*\])?\s*:|\([^:]*\)$)")
+_ROLE = r":\w+:`"
+_ENTRY = re.compile(
+    rf"\s*\*{{0,2}}`{{0,2}}(\w+)`{{0,2}}\s*(?:(?:\((?:[^:]|{_ROLE})*\)|\[(?:[^:]|{_ROLE})*\])?\s*:|\((?:[^:]|{_ROLE})*\)$)"
+)
+_DIRECTIVE = re.compile(r"\s*\.\. auto\w+::")
+"""Has Sphinx write what another class says: most often of weights to download."""
 _LOOSE_ENTRY = re.compile(r"(\w+) \(`[^:]*\):")
 _SPHINX = re.compile(r"\s*:(?:param|type)(?: [^:]*?)? ?(\w+):")
 _EXAMPLE = re.compile(r"\s*Examples?(?:::?|:)?\s*$")
@@ -46,7 +51,7 @@ def fitted(text: str | None, parameters: Collection[str] | None, names: Collecti
     lines = text.split("\n")
     if parameters is not None:
         lines = _without_entries(lines, parameters)
-    lines = _without_examples(lines)
+    lines = _without_directives(_without_examples(lines))
     kept = [p for p in "\n".join(lines).split("\n\n") if not _is_about_base(p, names)]
     cleaned = re.sub(r"\n{3,}", "\n\n", "\n\n".join(kept)).rstrip()
     for pattern, word in _WORDS:
@@ -134,6 +139,19 @@ def _without_examples(lines: Sequence[str]) -> list[str]:
                 continue
         kept.append(lines[at])
         at += 1
+    return kept
+
+
+def _without_directives(lines: Sequence[str]) -> list[str]:
+    """Lines without Sphinx's directives that quote the docstrings of what the port may not have."""
+    kept: list[str] = []
+    at = 0
+    while at < len(lines):
+        if _DIRECTIVE.match(lines[at]):
+            at = _block_end(lines, at + 1, _indent(lines[at]))
+        else:
+            kept.append(lines[at])
+            at += 1
     return kept
 
 

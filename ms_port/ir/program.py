@@ -240,6 +240,8 @@ class Program:
     """Tensors that the model's own modules hold and torch does not register (``self.scale = torch.rand(4)``)."""
     factory: FunctionDef | None = None
     """The factory where it is a user function; None where the root's class is called."""
+    inner_factories: tuple[str, ...] = ()
+    """Keys of the functions that ran once inside the factory and gave the model, the outermost first."""
     factory_arguments: tuple[tuple[str, Value], ...] = ()
     constants: Mapping[str, ast.stmt] = field(default_factory=dict)
     """Module-level definitions that the code reads, by name."""

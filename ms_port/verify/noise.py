@@ -12,6 +12,9 @@ from ms_port.verify.judge import Array
 KINDS = ("parameter", "mean", "variance", "fixed")
 """A trainable parameter, running statistics of a normalisation, and what has a meaning of its own (masks, tables)."""
 
+FEW = 16
+"""A draw of no more numbers is of one for each sample of a batch."""
+
 
 def perturb(name: str, array: Array, kind: str, seed: int) -> Array:
     """The array of one parameter of the port with noise, the same for the same name, seed and array.
@@ -46,6 +49,12 @@ def numbers(path: str, number: int, kind: str, shape: Sequence[int]) -> Array:
     source = np.random.default_rng(zlib.crc32(f"{path} {number} {tuple(shape)}".encode()))
     if kind == "normal":
         return np.asarray(source.standard_normal(tuple(shape), dtype=np.float32), np.float32)
+    count = int(np.prod(shape, dtype=np.int64))
+    if 2 <= count <= FEW:
+        # One in each of `count` equal parts: a branch that is dropped by sample is then kept for one of them at least,
+        # and its parameters have gradients to compare.
+        part = (source.permutation(count) + source.integers(0, 1 << 12, count) / (1 << 12)) / count
+        return np.asarray((np.floor(part * (1 << 16)) + 0.5) / (1 << 16), np.float32).reshape(tuple(shape))
     # Middles of 65536 steps: no draw lies on a probability, where float32 and float64 could decide otherwise.
     steps = source.integers(0, 1 << 16, tuple(shape), dtype=np.int32)
     return np.asarray((steps + 0.5) / (1 << 16), np.float32)

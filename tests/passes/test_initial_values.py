@@ -47,6 +47,45 @@ class Written(nn.Module):
         return y + self.shifted.sum() + self.rates.sum() * self.halves.mean()
 
 
+def by_name(module: nn.Module) -> None:
+    """As GANs do it: what a layer gets depends on what its class is called."""
+    name = module.__class__.__name__
+    if name.find("Conv") != -1:
+        nn.init.constant_(module.weight, 0.25)
+    elif "Linear" in name and name != "LinearUnit":
+        nn.init.constant_(module.weight, 2.0)
+        fan_in, fan_out = nn.init._calculate_fan_in_and_fan_out(module.weight)
+        nn.init.constant_(module.bias, fan_in / fan_out)
+    elif name.startswith("BatchNorm"):
+        module.weight.data.fill_(3.0)
+
+
+class Dense(nn.Module):
+    """Called as MindSpore calls torch's Linear, which it is not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.full((2, 4), 0.125))
+        nn.init.constant_(self.weight, 1.0 / nn.init._calculate_correct_fan(self.weight, "fan_in"))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.weight.t()
+
+
+class Named(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ConvTranspose2d(2, 2, 3), nn.BatchNorm2d(2), nn.Flatten())
+        self.linear = nn.Linear(18, 4)
+        self.dense = Dense()
+        self.apply(by_name)
+        for layer in (self.layers[0], self.layers[1]):
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.dense(self.linear(self.layers(x)))
+
+
 class Frozen(nn.Module):
     """A size that torch alone can compute: the number stands in the port, and is said."""
 
@@ -75,6 +114,17 @@ def test_writes_in_place_give_torchs_values(tmp_path: Path) -> None:
     assert found.files and set(found.files) == set(wanted)
     for name, tensor in wanted.items():
         np.testing.assert_allclose(found[name], tensor.numpy(), rtol=1e-6, err_msg=name)
+
+
+def test_layers_are_chosen_by_the_names_of_their_classes(tmp_path: Path) -> None:
+    made = port(Named, (torch.zeros(2, 1, 3, 3),), tmp_path, "named")
+    assert not made.program.flags
+    subprocess.run([sys.executable, "-c", BUILD.format(name="named")], cwd=tmp_path, check=True, timeout=200)
+    found = np.load(tmp_path / "values.npz")
+    renamed = {"layers.2.weight": "gamma", "layers.2.bias": "beta"}
+    for name, tensor in Named().named_parameters():
+        here = f"layers.2.{renamed[name]}" if name in renamed else name
+        np.testing.assert_allclose(found[here], tensor.detach().numpy(), rtol=1e-6, err_msg=name)
 
 
 def test_a_number_that_only_torch_computes_is_said(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import ms_port
+from ms_port.verify.noise import numbers
 from ms_port.verify.port import Inputs, Port
 from ms_port.verify.session import Session
 
@@ -79,3 +80,15 @@ def test_activations_keep_their_size_in_eval(net: Any, shape: tuple[int, ...], t
     assert len(sizes) > 40
     assert max(sizes) < 100
     assert min(sizes) > 0.1
+
+
+def test_a_branch_that_is_dropped_by_sample_is_kept_for_one() -> None:
+    for number in range(200):
+        drawn = numbers(f"layer{number}", number, "uniform", (2, 1, 1))
+        assert drawn.shape == (2, 1, 1)
+        assert drawn.dtype == np.float32
+        assert (drawn >= 0.5).sum() == 1
+        assert ((0 <= drawn) & (drawn < 1)).all()
+    many = np.concatenate([numbers("layer", number, "uniform", (4,)) for number in range(500)])
+    assert abs(many.mean() - 0.5) < 0.01
+    assert abs((many < 0.1).mean() - 0.1) < 0.02

@@ -6,16 +6,14 @@ import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ms_port.ir.flags import Flag, Place
-from ms_port.ir.program import EMPTY_FACTS, CellDef, Drop, FunctionDef, Program, Stub
-from ms_port.ir.tree import expression
+from ms_port.ir.program import CellDef, FunctionDef, Program, Stub
 from ms_port.ir.values import TensorValue
 from ms_port.opmap import OpMap
 from ms_port.passes.lowering.base_layers import is_base_forward
 from ms_port.passes.lowering.children import with_lists
-from ms_port.passes.lowering.configs import argument_value, given_arguments
+from ms_port.passes.lowering.factory import lower_factory
 from ms_port.passes.lowering.functions import lower_function, unsupported_constructor, unsupported_function
-from ms_port.passes.lowering.held import by_layer, container_base, held_init, held_module
+from ms_port.passes.lowering.held import container_base, held_init, note_held
 from ms_port.passes.lowering.held_bases import past_base_constructors
 from ms_port.passes.lowering.inherited import find_method
 from ms_port.passes.lowering.layer_constructors import filled_container, give_constructors
@@ -42,75 +40,9 @@ def lower_program(program: Program, opmap: OpMap, freeze: bool = False) -> Progr
         except Untranslatable as error:
             work.lowered[root.key] = unsupported_function(work, root, error)
         work.active.discard(root.key)
-    factory = _lower_factory(work)
+    factory = lower_factory(work)
     inits = _lower_constructors(work)
     return _assemble(work, factory, inits)
-
-
-def _lower_factory(work: Work) -> FunctionDef:
-    """``build_model``: the person's factory, or the root's class with the arguments seen."""
-    program = work.program
-    if program.factory is not None:
-        try:
-            before = work.poisoned
-            lowered = lower_function(work, program.factory)
-            if work.poisoned > before:
-                raise Untranslatable(program.factory.node, "the factory is a library's plumbing")
-            summary = (lowered.docstring or "The model as it was converted.").split("\n\n")[0].replace("\n", " ")
-            return replace(lowered, name="build_model", node=_renamed(lowered.node), docstring=summary)
-        except Untranslatable as error:
-            work.drops.append(Drop(program.factory.key, program.factory.loc, program.factory.name, error.reason))
-    body: ast.expr
-    try:
-        body = _root_call(work)
-    except Untranslatable as error:
-        if (init := find_method(program, program.root, "__init__")) is not None:
-            _note_held(work, init, error)
-        if (made := by_layer(work, program.modules[""])) is None:
-            work.held.add(program.root)
-        body = made or _held_root(work)
-    cell = program.root_cell
-    returns = ast.Name(cell.name, ast.Load()) if cell is not None else expression("nn.Cell")
-    node = ast.FunctionDef("build_model", ast.arguments([], [], None, [], [], None, []), [], [], returns, lineno=0)
-    return FunctionDef(
-        key="build_model",
-        name="build_model",
-        node=node,
-        body=(ast.Return(body),),
-        facts=EMPTY_FACTS,
-        loc=cell.loc if cell is not None else Place("?", 0),
-        during_init=True,
-        docstring="The model as it was converted.",
-    )
-
-
-def _held_root(work: Work) -> ast.expr:
-    """The root from what it holds; where that can't be written its constructor raises, which is flagged there."""
-    try:
-        return held_module(work, "")
-    except Untranslatable:
-        if (cell := work.program.root_cell) is None:
-            raise
-        return ast.Call(ast.Name(cell.name, ast.Load()), [], [])
-
-
-def _renamed(node: ast.FunctionDef) -> ast.FunctionDef:
-    return ast.FunctionDef("build_model", node.args, [], [], node.returns, lineno=getattr(node, "lineno", 0))
-
-
-def _root_call(work: Work) -> ast.expr:
-    """``Root(arguments as seen)``. Raises Untranslatable where an argument is no literal."""
-    program = work.program
-    module = program.modules[""]
-    init = find_method(program, program.root, "__init__")
-    if program.root_cell is None or init is None or not init.during_init:
-        raise Untranslatable(ast.Pass(), "the root arrived built")
-    work.need(init.key)
-    given = dict(program.factory_arguments) or given_arguments(work, module, init)
-    keywords = [ast.keyword(name, argument_value(work, value)) for name, value in given.items()]
-    call = ast.Call(ast.Name(program.root_cell.name, ast.Load()), [], keywords)
-    call.callees = (init.key,)  # type: ignore[attr-defined]
-    return call
 
 
 def _lower_constructors(work: Work) -> dict[str, FunctionDef]:
@@ -162,7 +94,7 @@ def _constructor(work: Work, cls: str) -> FunctionDef:
                 work.need(init.key)
                 return work.lowered[init.key] if init.owner == cls else _NONE
             except Untranslatable as error:
-                _note_held(work, init, error)
+                note_held(work, init, error)
     work.held.add(cls)
     if container_base(work.program, cls) is not None:
         return filled_container(work, cls) or _NONE
@@ -170,20 +102,6 @@ def _constructor(work: Work, cls: str) -> FunctionDef:
         return held_init(work, cls)
     except Untranslatable as error:
         return unsupported_constructor(work, cls, error)
-
-
-def _note_held(work: Work, init: FunctionDef, error: Untranslatable) -> None:
-    """Say why a class's own constructor was not kept."""
-    work.flags.append(
-        Flag(
-            rule="MSP105",
-            severity="info",
-            message=f"the constructor of {init.owner} is written from what its instances hold: {error.reason}",
-            module=init.owner,
-            source=Place(init.loc.file, getattr(error.node, "lineno", init.loc.line)),
-            advice="It builds this configuration; for another one convert again.",
-        )
-    )
 
 
 def _base_constructs(program: Program, cls: str) -> bool:

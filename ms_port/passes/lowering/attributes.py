@@ -20,6 +20,7 @@ from ms_port.ir.values import (
     Value,
     holds_tensor,
 )
+from ms_port.passes.lowering.class_names import class_name
 from ms_port.passes.lowering.configs import field_of, is_field, own_name
 from ms_port.passes.lowering.held import held_module
 from ms_port.passes.lowering.layer_settings import layer_setting
@@ -48,6 +49,8 @@ def lower_attribute(scope: Scope, node: ast.Attribute) -> ast.expr:
         configs = [b for b in bases if isinstance(b, ObjectValue) and b.kind == "config"]
         made.into_config = any(b.cls not in scope.work.program.cells for b in configs)  # type: ignore[attr-defined]
         return made
+    if (class_called := class_name(scope, node)) is not None:
+        return class_called
     base = bases[0] if bases else None
     match base:
         case None:

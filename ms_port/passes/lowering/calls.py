@@ -438,6 +438,10 @@ def _call_method(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast
     return array_call(call, facts) if scope.host and of_graph else call
 
 
+TYPED = ("typing:cast", "typing:assert_type", "typing_extensions:assert_type", "torch._jit_internal:annotate")
+"""Tell a reader of types what a value is, and give it back."""
+
+
 def _call_function(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
     """A free function of the person's own, or of a library."""
     callee = facts[0].callee
@@ -446,6 +450,9 @@ def _call_function(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> a
         return lower_builtin(scope, node, facts, f"numpy.{callee.name.rpartition(':')[2]}")
     if scope.work.opmap.row(callee.name.replace(":", ".")) is not None:
         return _library_row(scope, node, facts, callee.name.replace(":", "."))
+    if callee.name in TYPED:
+        value = next((k.value for k in node.keywords if k.arg in ("val", "the_value")), node.args[-1])
+        return lower(scope, value)
     if callee.name == "dataclasses:replace" and scope.host:
         return replaced_config(scope, node, facts)
     if callee.name in ("copy:copy", "copy:deepcopy") and scope.host:

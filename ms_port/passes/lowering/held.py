@@ -543,3 +543,17 @@ def _named(column: Sequence[object], hint: str, index: int) -> str:
     if isinstance(first, ast.keyword) and first.arg:
         return f"{hint}_{first.arg}"
     return f"{hint}_{index}" if isinstance(first, ast.expr) else hint
+
+
+def note_held(work: Work, init: FunctionDef, error: Untranslatable) -> None:
+    """Say why a class's own constructor was not kept."""
+    work.flags.append(
+        Flag(
+            rule="MSP105",
+            severity="info",
+            message=f"the constructor of {init.owner} is written from what its instances hold: {error.reason}",
+            module=init.owner,
+            source=Place(init.loc.file, getattr(error.node, "lineno", init.loc.line)),
+            advice="It builds this configuration; for another one convert again.",
+        )
+    )

@@ -6,8 +6,8 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
 
 from ms_port.ir.flags import Flag, Severity
 from ms_port.ir.program import CallFact, Choice, Drop, FunctionDef, Program, SourceLoc, Stub
@@ -35,6 +35,15 @@ class DifferentNames(Untranslatable):
         super().__init__(node, reason)
         self.name = name
         self.classes = tuple(classes)
+
+
+def _copied(value: Any) -> Any:
+    """Containers, and the dicts in them, copied; all else as it is."""
+    if isinstance(value, dict):
+        copy = value.copy()  # a defaultdict stays one
+        copy.update({k: v.copy() for k, v in value.items() if isinstance(v, dict)})
+        return copy
+    return value.copy() if isinstance(value, list | set) else value
 
 
 @dataclass(slots=True)
@@ -117,6 +126,17 @@ class Work:
             for node in _outside_counters(statement)
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
         )
+
+    @contextmanager
+    def attempted(self) -> Iterator[None]:
+        """Lowering that leaves nothing behind where it turns out that it can't be: then Untranslatable goes on."""
+        before = {f.name: _copied(getattr(self, f.name)) for f in fields(self)}
+        try:
+            yield
+        except Untranslatable:
+            for name, value in before.items():
+                setattr(self, name, value)
+            raise
 
     def need(self, key: str, node: ast.AST | None = None) -> None:
         """Have a function lowered too, since lowered code refers to it. Raises Untranslatable where it can't be."""
