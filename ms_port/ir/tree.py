@@ -85,7 +85,7 @@ def is_place(node: ast.expr, items: bool = False) -> bool:
 
 
 def literal(value: object) -> ast.expr:
-    """Source for a literal: infinities, tuples, slices, enums refused. Raises ValueError."""
+    """Source for a literal: infinities, tuples, slices, ranges too; enums refused. Raises ValueError."""
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return expression(f"float({str(value)!r})")
     if value is Ellipsis or value is None or type(value) in (bool, int, float, complex, str, bytes):
@@ -98,4 +98,6 @@ def literal(value: object) -> ast.expr:
         return ast.Dict([literal(k) for k in value], [literal(v) for v in value.values()])
     if isinstance(value, slice):
         return ast.Call(ast.Name("slice", ast.Load()), [literal(v) for v in (value.start, value.stop, value.step)], [])
+    if isinstance(value, range):
+        return expression(repr(value) if value.start or value.step != 1 else f"range({value.stop})")
     raise ValueError(f"no literal for {type(value).__name__}")
