@@ -87,6 +87,25 @@ def other(**options: Any) -> nn.Module:
     return make_by_class(Net, Settings.of([8, "R", 8]), **options)
 
 
+def overwrite(options: dict[str, Any], name: str, value: Any) -> None:
+    if name not in options:
+        options[name] = value
+
+
+def _wide(widths: list[Any], **options: Any) -> Net:
+    return Net(make_layers(widths), **options)
+
+
+def wide(**options: Any) -> Net:
+    overwrite(options, "classes", 5)
+    return _wide([6, "R", 8], **options)
+
+
+def build(first: int, activation: str = "R", *, classes: int = 3, device: Any = None, **options: Any) -> Net:
+    net = Net(make_layers([first, activation, 8]), classes, **options)
+    return net.to(device) if device is not None else net
+
+
 TARGETS = {
     "lambda": lambda: get_model("small", classes=2),
     "partial": partial(small, classes=2),
@@ -111,3 +130,35 @@ def test_what_can_not_be_followed_leaves_nothing_behind(tmp_path):
     assert not ported.rules
     assert "make_by_class" not in ported.source and "def other" not in ported.source
     assert ported.source.count("class Net") == 1
+
+
+@pytest.mark.parametrize("given", [{}, {"classes": 5}, {"classes": 7}])
+def test_an_option_that_a_called_function_puts_in_is_not_lost(given, tmp_path):
+    ported = port(partial(wide, **given), (torch.randn(2, 4),), tmp_path)
+    assert not ported.rules
+    made = next(
+        n for n in ast.walk(ast.parse(ported.source)) if isinstance(n, ast.FunctionDef) and n.name == "build_model"
+    )
+    wanted = given.get("classes", 5)
+    assert f"classes={wanted}" in ast.unparse(made)
+
+
+GIVEN = {
+    "named": (build, {"first": 6, "classes": 2}, {"first": 6, "classes": 2}),
+    "by place": (partial(build, 7, classes=4), {}, {"first": 7, "classes": 4}),
+    "a device": (build, {"first": 5, "device": torch.device("cpu")}, {"first": 5, "classes": 3}),
+    "an entry": (partial(wide, classes=4), {}, {"classes": 4}),
+}
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_what_the_factory_was_given_are_the_defaults(name, tmp_path):
+    factory, arguments, wanted = GIVEN[name]
+    ported = port(factory, (torch.randn(2, 4),), tmp_path, arguments=arguments)
+    assert not ported.rules
+    made = next(
+        n for n in ast.walk(ast.parse(ported.source)) if isinstance(n, ast.FunctionDef) and n.name == "build_model"
+    ).args
+    defaults = dict(zip([a.arg for a in made.args], made.defaults, strict=True))
+    defaults |= dict(zip([a.arg for a in made.kwonlyargs], made.kw_defaults, strict=True))
+    assert {key: ast.literal_eval(value) for key, value in defaults.items() if key in wanted} == wanted

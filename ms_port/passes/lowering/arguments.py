@@ -218,6 +218,8 @@ def _unpacked(
         except Untranslatable:
             pass
     if isinstance(container, ast.Name) and container.id == scope.varkw:
+        if not _came_in(scope, key):
+            raise Untranslatable(container, f"`{key}` is put into `{container.id}` by a function that is called")
         scope.expanded.setdefault(key, literal(default.value if default is not None else None))
         return ast.Name(key, ast.Load())
     if default is not None and scope.host and isinstance(container, ast.Name) and container.id not in scope.displays:
@@ -239,8 +241,24 @@ def _is_setting(scope: Scope, container: ast.expr, key: str, value: Value) -> bo
     return scope.host and own and plain and not _sets_entry(scope, key)
 
 
+def _came_in(scope: Scope, key: str) -> bool:
+    """Whether some run got the entry of its ``**kwargs`` from outside: else a function that it calls put it there."""
+    given = scope.facts.parameters.get(scope.varkw or "", ())
+    if not given:
+        return True
+    for value in given:
+        if isinstance(value, DictValue):
+            if any(k == key for k, _ in value.items):
+                return True
+        elif not isinstance(value, Literal) or not isinstance(value.value, dict) or key in value.value:
+            return True
+    return False
+
+
 def _sets_entry(scope: Scope, key: str) -> bool:
-    """Whether the function itself writes the entry: ``kwargs["bias"] = False``, ``kwargs.update(...)``."""
+    """Whether the function itself writes the entry: ``kwargs["bias"] = False``, ``kwargs.update(...)``, by a call."""
+    if not _came_in(scope, key):
+        return True
     for node in (n for statement in scope.function.body for n in ast.walk(statement)):
         match node:
             case ast.Subscript(value=ast.Name(id=name), slice=place, ctx=ast.Store() | ast.Del()):

@@ -6,10 +6,10 @@ import ast
 from dataclasses import replace
 
 from ms_port.ir.flags import Place
-from ms_port.ir.program import EMPTY_FACTS, Drop, FunctionDef
+from ms_port.ir.program import EMPTY_FACTS, Drop, FunctionDef, ModuleInstance
 from ms_port.ir.tree import expression, nid
 from ms_port.ir.values import ModuleValue, Value
-from ms_port.passes.lowering.absent import ABSENT
+from ms_port.passes.lowering.absent import ABSENT, absent_name
 from ms_port.passes.lowering.configs import argument_value, given_arguments
 from ms_port.passes.lowering.functions import lower_function
 from ms_port.passes.lowering.held import by_layer, held_module, note_held
@@ -27,6 +27,7 @@ def lower_factory(work: Work) -> FunctionDef:
                 lowered = lower_function(work, program.factory)
                 if work.poisoned > before:
                     raise Untranslatable(program.factory.node, "the factory is a library's plumbing")
+                lowered = _as_called(work, program.factory, lowered)
             summary = (lowered.docstring or "The model as it was converted.").split("\n\n")[0].replace("\n", " ")
             return replace(lowered, name="build_model", node=_renamed(lowered.node), docstring=summary)
         except Untranslatable as error:
@@ -53,6 +54,33 @@ def lower_factory(work: Work) -> FunctionDef:
         during_init=True,
         docstring="The model as it was converted.",
     )
+
+
+def _as_called(work: Work, factory: FunctionDef, lowered: FunctionDef) -> FunctionDef:
+    """The factory with what it was given as its defaults: ``build_model()`` makes the model that was converted."""
+    work.lowered[factory.key] = lowered
+    given = given_arguments(work, _called_with(work, factory), factory)
+    del work.lowered[factory.key]
+    old = lowered.node.args
+    before = dict(zip([a.arg for a in old.args[len(old.args) - len(old.defaults) :]], old.defaults, strict=True))
+    made = {name: _given_default(work, value) for name, value in given.items()}
+    defaults = [d for a in old.args if (d := made.get(a.arg, before.get(a.arg))) is not None]
+    keywords = [made.get(a.arg, d) for a, d in zip(old.kwonlyargs, old.kw_defaults, strict=True)]
+    args = ast.arguments([], old.args, old.vararg, old.kwonlyargs, keywords, old.kwarg, defaults)
+    return replace(lowered, node=_renamed(lowered.node, args))
+
+
+def _given_default(work: Work, value: Value) -> ast.expr:
+    try:
+        return argument_value(work, value)
+    except Untranslatable as error:
+        return absent_name(error)
+
+
+def _called_with(work: Work, factory: FunctionDef) -> ModuleInstance:
+    """The root, with the arguments that a function which makes it got in their stead."""
+    seen = tuple((name, values[0]) for name, values in factory.facts.parameters.items())
+    return replace(work.program.modules[""], arguments=seen)
 
 
 def _inner_factory_call(work: Work) -> ast.expr | None:
@@ -107,8 +135,7 @@ def _is_root(value: Value) -> bool:
 
 def _call_of(work: Work, inner: FunctionDef) -> ast.Call:
     """The call of a lowered function with what it was given."""
-    seen = tuple((name, values[0]) for name, values in inner.facts.parameters.items())
-    given = given_arguments(work, replace(work.program.modules[""], arguments=seen), inner)
+    given = given_arguments(work, _called_with(work, inner), inner)
     made = work.lowered[inner.key]
     taken = {a.arg for a in [*made.node.args.args, *made.node.args.kwonlyargs]}
     keywords = [ast.keyword(name, argument_value(work, value)) for name, value in given.items() if name in taken]
@@ -127,8 +154,8 @@ def _held_root(work: Work) -> ast.expr:
         return ast.Call(ast.Name(cell.name, ast.Load()), [], [])
 
 
-def _renamed(node: ast.FunctionDef) -> ast.FunctionDef:
-    return ast.FunctionDef("build_model", node.args, [], [], node.returns, lineno=getattr(node, "lineno", 0))
+def _renamed(node: ast.FunctionDef, args: ast.arguments | None = None) -> ast.FunctionDef:
+    return ast.FunctionDef("build_model", args or node.args, [], [], node.returns, lineno=getattr(node, "lineno", 0))
 
 
 def _root_call(work: Work) -> ast.expr:
