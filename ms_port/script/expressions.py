@@ -286,6 +286,9 @@ class Expressions:
             return named
         if isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "issubclass") and len(node.args) == 2:
             return classes.asked(self, node)
+        written = node.args[:1] if isinstance(node.func, ast.Name) and node.func.id == "setattr" else []
+        if any(methods.may_be_sequential(self.inference.of(held)) for held in written):
+            self.needs.name("sequential_as_torch")
         if (
             isinstance(kind, tuple)
             and kind[0] == "class"

@@ -55,6 +55,8 @@ def thing(kind: object) -> bool:
         and kind[1].family in ("dataset", "sampler", "optimizer", "scheduler")
     ):
         return True
+    if isinstance(kind, tuple) and kind[0] in ("list", "tuple") and len(kind) > 1:
+        return all(map(thing, kind[1:]))
     return is_module(kind) or kind in (
         "optimizer",
         "scheduler",

@@ -47,6 +47,11 @@ def is_module(kind: Kind) -> bool:
     return isinstance(kind, tuple) and kind[0] == "layer"
 
 
+def is_optimizer(kind: Kind) -> bool:
+    """An optimizer of torch's, or of a class of the project derived from one."""
+    return kind == "optimizer" or (isinstance(kind, tuple) and kind[0] == "inst" and kind[1].family == "optimizer")
+
+
 def joined(kinds: Sequence[Kind]) -> Kind:
     found: Kind = None
     for kind in kinds:

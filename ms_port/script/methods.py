@@ -11,6 +11,7 @@ from ms_port.script.placeholders import DTYPE_NAMES
 
 if TYPE_CHECKING:
     from ms_port.script.expressions import Expressions
+    from ms_port.script.project import Kind
 
 SAME = frozenset(
     "cuda cpu contiguous pin_memory share_memory_ share_memory requires_grad_ npu clone_ xpu mps coalesce".split()
@@ -128,7 +129,8 @@ def call(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | None:
     if kind == "batch" and name in MAPPING:
         return None
     several = isinstance(kind, tuple) and kind[0] in ("tuple", "list", "iter")  # a tensor or a tuple of them
-    if is_tensor(kind) or ((kind is None or several) and name in TENSOR_ONLY):
+    guessed = kind in (None, "number") or several  # `unknown * 2` is taken for a number, which has no such method
+    if is_tensor(kind) or (guessed and name in TENSOR_ONLY):
         return tensor_call(e, node, func)
     if kind is None:
         return unknown_call(e, node, func)
@@ -277,18 +279,25 @@ def module_call(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | No
         return _load_state(e, node, func)
     if name == "register_parameter":
         return f"{e.atom(func.value)}.insert_param_to_cell{e._arguments(node)}"
-    if name == "add_module":
+    if name in ("add_module", "register_module"):
+        if may_be_sequential(e.inference.of(func.value)):
+            e.needs.name("sequential_as_torch")
         return f"{e.atom(func.value)}.insert_child_to_cell{e._arguments(node)}"
-    if name in (
-        "register_forward_hook",
-        "register_backward_hook",
-        "register_full_backward_hook",
-        "register_forward_pre_hook",
-    ):
-        return e.refuse(
-            node, "MSP602", f"torch.nn.Module.{name}", "hooks have other arguments in MindSpore, and a graph calls none"
+    if name in ("register_forward_hook", "register_forward_pre_hook"):  # in PYNATIVE mode they get what torch's get
+        e.note(
+            "MSP303", e.source.segment(node), "a graph (ms.jit) calls no hook", "", "warning", f"torch.nn.Module.{name}"
         )
+        return None
+    if name in ("register_backward_hook", "register_full_backward_hook"):
+        return e.refuse(node, "MSP602", f"torch.nn.Module.{name}", "backward hooks have other arguments in MindSpore")
     return None
+
+
+def may_be_sequential(kind: Kind) -> bool:
+    """Whether a model may run its cells one after the other: one that gets another cell must run that too."""
+    if isinstance(kind, tuple) and kind[0] == "inst":
+        return bool(kind[1].family == "sequential")
+    return kind == "module" or (isinstance(kind, tuple) and kind[0] == "layer" and str(kind[1]).endswith("Sequential"))
 
 
 def _listed(e: Expressions, node: ast.Call, func: ast.Attribute) -> str:
@@ -415,6 +424,9 @@ def _type(e: Expressions, node: ast.Call, func: ast.Attribute) -> str:
     argument = node.args[0]
     text = argument.value if isinstance(argument, ast.Constant) else ast.unparse(argument)
     name = TYPES.get(str(text).rpartition(".")[2])
+    kind = e.inference.of(argument)
+    if name is None and isinstance(kind, tuple) and kind[0] == "api":  # Tensor = torch.FloatTensor
+        name = TYPES.get(str(kind[1]).rpartition(".")[2])
     wanted = f"{e.needs.name('ms')}.{name}" if name else e.render(argument)
     return f"{e.atom(func.value)}.astype({wanted})"
 

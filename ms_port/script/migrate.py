@@ -14,6 +14,7 @@ from ms_port.opmap import OpMap, op_map_directory
 from ms_port.script.expressions import Expressions
 from ms_port.script.inference import Inference
 from ms_port.script.inlining import inlined
+from ms_port.script.kinds import is_optimizer
 from ms_port.script.needs import AT_IMPORT, Needs, Note
 from ms_port.script.project import Class, Function, Module, Project, load
 from ms_port.script.source import dotted
@@ -223,7 +224,7 @@ def _owners(project: Project, inference: Inference) -> None:
         for node in ast.walk(module.source.tree):
             if not (
                 isinstance(node, ast.Assign)
-                and inference.of(node.value) == "optimizer"
+                and is_optimizer(inference.of(node.value))
                 and isinstance(node.value, ast.Call)
             ):
                 continue

@@ -24,7 +24,7 @@ ROOTS = {
     "nullcontext": "from contextlib import nullcontext{}",
 }
 """Names that MindSpore source uses and how each is imported (``{}``: an alias)."""
-AT_IMPORT = frozenset({"name_as_torch", "index_by_numpy"})
+AT_IMPORT = frozenset({"name_as_torch", "index_by_numpy", "sequential_as_torch"})
 """Parts that run where ms_parts is imported."""
 INITIALIZERS = frozenset(
     "initializer Zero One Constant Normal Uniform HeNormal HeUniform XavierUniform XavierNormal TruncatedNormal Orthogonal Identity Sparse Dirac VarianceScaling".split()

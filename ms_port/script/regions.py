@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from ms_port.script.flow import VALUES, builtin, computes, flows, gives_detached, plain_layer, returns, thing
 from ms_port.script.inference import Inference
-from ms_port.script.kinds import is_module, is_tensor
+from ms_port.script.kinds import is_module, is_optimizer, is_tensor
 from ms_port.script.source import dotted
 from ms_port.script.syntax import blocks, own_nodes, targets
 
@@ -80,6 +80,13 @@ class Effects:
     """Function -> dotted names (``self.fake``, ``policy.saved_log_probs``)."""
     held: set[str] = field(default_factory=set)
     """Names of the attributes among them."""
+    by_models: set[str] = field(default_factory=set)
+    """What any call of a model may set: ``*.loss`` (an attribute that some ``forward`` sets), or a name that a forward hook writes."""
+
+    def read_as(self, name: str) -> set[str]:
+        """The names under which a model's call may have set what is read by a dotted name."""
+        wide = f"*.{name.rpartition('.')[2]}" if "." in name else name
+        return {name, wide} if wide in self.by_models else {name}
 
 
 def _overlap(one: Region, other: Region) -> bool:
@@ -215,12 +222,21 @@ class Finder:
                 receiver = dotted(call.func.value) if isinstance(call.func, ast.Attribute) else None
             elif isinstance(kind, tuple) and kind[0] == "inst" and "forward" in kind[1].methods:
                 node = kind[1].methods["forward"].node
+            if self.effects.by_models and self._runs(call):
+                found |= self.effects.by_models
             for name in self.effects.set_by.get(node, ()) if node is not None else ():
                 if name.startswith("self."):
                     found |= {f"{receiver}{name[4:]}"} if receiver else set()
                 else:
                     found.add(name)
         return found
+
+    def _runs(self, call: ast.Call) -> bool:
+        """Whether a call runs a model as far as is known: no method of one."""
+        if isinstance(call.func, ast.Attribute) and is_module(self.inference.of(call.func.value)):
+            return is_module(self.inference.of(call.func))
+        kind = self.inference.of(call.func)
+        return (kind is None or is_module(kind)) and self._through(call)
 
     def carries(self, value: ast.AST, carry: dict[str, bool]) -> bool:
         """Whether an expression depends on parameters."""
@@ -240,7 +256,8 @@ class Finder:
 
     def _held(self, name: str) -> bool:
         """Whether a dotted name is one that some function sets with a gradient."""
-        return "." in name and name.rpartition(".")[2] in self.effects.held
+        wide = self.effects.read_as(name)
+        return len(wide) > 1 or ("." in name and name.rpartition(".")[2] in self.effects.held)
 
     def _cuts(self, node: ast.Call) -> bool:
         """Whether a call gives no gradient on: arrays and numbers, or detached values (``repackage_hidden``)."""
@@ -313,13 +330,21 @@ class Finder:
             chosen: list[int] = []
             for position in range(index - 1, -1, -1):
                 statement = block[position]
+                if self._barrier(statement):
+                    needed -= (
+                        self.effects.by_models
+                    )  # what a model left behind before an update has no gradient any more
                 hit = self.carrying.get(statement, set()) & needed
                 if not hit or self._replaced(hit, path[level:home]):
                     continue
                 chosen.append(position)
                 needed |= self._reads(statement)
+                if isinstance(statement, ast.Expr) and _collects(statement) is None:  # a call sets its names anew
+                    needed -= hit - self.effects.by_models
                 if isinstance(statement, ast.Assign) and all(map(_binds, statement.targets)):
-                    needed -= hit - self._reads(statement.value)
+                    needed -= hit - self._reads(statement.value) - self.effects.by_models  # of several models
+            if any(self.carrying[block[i]] & self.effects.by_models for i in chosen):
+                needed -= self.effects.by_models
             if chosen:
                 crossed = any(
                     isinstance(path[k][0][path[k][1]], (ast.For, ast.While, ast.AsyncFor)) for k in range(level, home)
@@ -338,7 +363,11 @@ class Finder:
         block, index = path[home]
         region = Region(block, first, last, [backward], again, self._test(path, home))
         made = {name for s in [*again, *region.body] for name in targets(s) | self._effects_of(s)}
-        outside = sorted(n for n in needed if (n in self.incoming or self._held(n)) and not _covered(n, made))
+        outside = sorted(
+            n
+            for n in needed - self.effects.by_models
+            if (n in self.incoming or self._held(n)) and not any(_covered(w, made) for w in self.effects.read_as(n))
+        )
         if outside:
             return Refusal(backward, f"{', '.join(outside)} is computed in another function, with a gradient")
         return self._checked(region, included.get(home, set()))
@@ -378,7 +407,7 @@ class Finder:
                 return True
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "step":
                 kind = self.inference.of(node.func.value)
-                if kind in ("optimizer", "scaler") or "optim" in ast.unparse(node.func.value).lower():
+                if is_optimizer(kind) or kind == "scaler" or "optim" in ast.unparse(node.func.value).lower():
                     return True
         return False
 
@@ -412,7 +441,7 @@ class Finder:
         found: set[str] = set()
         for inner in flows(node, self._cuts):
             if isinstance(inner, (ast.Name, ast.Attribute)) and isinstance(inner.ctx, ast.Load):
-                found.add(dotted(inner) or "")
+                found |= self.effects.read_as(dotted(inner) or "")
             elif isinstance(inner, ast.AugAssign):
                 found.add(dotted(inner.target) or "")
         return found - {""}

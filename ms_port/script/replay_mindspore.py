@@ -50,10 +50,10 @@ class Weights:
         """How many cells are being called."""
 
     def __call__(self, cell: Any, used: bool = True) -> None:
-        if id(cell) in self.seen:
+        holders = [inner for _, inner in cell.cells_and_names() if _own("", inner)]
+        if id(cell) in self.seen and all(id(inner) in self.seen for inner in holders):  # else it got another layer
             return
         self.kept.append(cell)
-        holders = [inner for _, inner in cell.cells_and_names() if _own("", inner)]
         if holders and all(id(inner) in self.seen for inner in holders):  # a wrapper around what is in use
             self.seen.add(id(cell))
             return

@@ -82,10 +82,12 @@ def _weights(torch: Any, folder: Path, draws: Draws) -> None:
     def snapshot(module: Any, used: bool = True) -> None:
         """Keep the state; until a model is called, each look at it is kept anew, since it may be initialised in between."""
         nonlocal taken
-        if id(module) in seen:
+        holders = [inner for inner in module.modules() if holds(inner)]
+        if id(module) in seen and all(id(inner) in seen for inner in holders):  # else it got another layer
+            return
+        if any(isinstance(p, torch.nn.parameter.UninitializedParameter) for p in module.parameters()):
             return
         kept.append(module)
-        holders = [inner for inner in module.modules() if holds(inner)]
         if holders and all(id(inner) in seen for inner in holders):  # a wrapper around what is in use
             seen.add(id(module))
             return

@@ -33,4 +33,4 @@ def show_mindspore(ms: Any) -> None:
     for kind in (ms.Tensor, ms.Parameter):
         kind.__repr__ = kind.__str__ = tensor
     for kind in (ms.nn.Cell, ms.nn.SequentialCell, ms.nn.CellList):
-        kind.__repr__ = kind.__str__ = lambda self: MODEL
+        kind.__repr__, kind.__str__ = lambda self: MODEL, lambda self: repr(self)  # a class may have its own

@@ -6,6 +6,7 @@ import ast
 
 from ms_port.script.flow import thing
 from ms_port.script.inference import Inference
+from ms_port.script.kinds import is_module
 from ms_port.script.project import Function, Module, Project
 from ms_port.script.regions import Effects, Finder
 
@@ -25,6 +26,7 @@ class Sources:
                 finder = Finder(module.source.tree.body, inference, effects=self.effects)
                 self.globals[module] = {name for name, carries in finder.carry.items() if carries}
                 self._calls(finder)
+                self._hooks(module.source.tree)
                 for function in module.functions.values():
                     self._function(function)
                 for found in module.classes.values():
@@ -39,6 +41,9 @@ class Sources:
         self._calls(finder)
         if function.name == "__init__":
             return
+        owner = function.owner
+        if isinstance(node, ast.FunctionDef) and function.name == "forward" and owner and is_module(("inst", owner)):
+            self._of_models(node)
         local = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         kinds = function.owner.attributes if function.owner is not None else {}
         found: set[str] = set()
@@ -53,6 +58,33 @@ class Sources:
                 found.add(name)
         self.effects.set_by[node] = found
         self.effects.held |= {name.rpartition(".")[2] for name in found}
+
+    def _of_models(self, node: ast.FunctionDef) -> None:
+        """What a ``forward``, or a hook on it, leaves behind of what it is given: in attributes, or in containers."""
+        given = set(parameters_of(node)) - {"self"}
+        finder = Finder(node.body, self.inference, given, self.effects)
+        local = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)} | given
+        for name in {n for names in finder.carrying.values() for n in names}:
+            root, _, rest = name.partition(".")
+            if rest and root == "self":
+                self.effects.by_models.add(f"*.{rest.rpartition('.')[2]}")
+            elif not rest and root not in local:
+                self.effects.by_models.add(root)
+
+    def _hooks(self, tree: ast.AST) -> None:
+        """What forward hooks set: functions by name, methods, and what a function makes (``register_forward_hook(keep("fc"))``)."""
+        for call in ast.walk(tree):
+            if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.args):
+                continue
+            if call.func.attr not in ("register_forward_hook", "register_forward_pre_hook"):
+                continue
+            hook = call.args[0]
+            kind = self.inference.of(hook.func if isinstance(hook, ast.Call) else hook)
+            if isinstance(kind, tuple) and kind[0] == "func":
+                maker = kind[1].node if isinstance(hook, ast.Call) else None
+                for node in ast.walk(kind[1].node):
+                    if isinstance(node, ast.FunctionDef) and node is not maker:
+                        self._of_models(node)
 
     def _globals(self, function: Function) -> set[str]:
         return set(function.module.variables) - set(parameters_of(function.node))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from ms_port.script import buffers
 from ms_port.script.apis import apis, is_foreign, normal
 from ms_port.script.expressions import Expressions, expression_children
 from ms_port.script.kinds import is_module, is_tensor
-from ms_port.script.methods import root_of
+from ms_port.script.methods import may_be_sequential, root_of
 from ms_port.script.project import FOREIGN, Class, Function
 from ms_port.script.regions import Finder, Refusal, Region, backward_of
 from ms_port.script.source import dotted, shifted
@@ -161,6 +162,8 @@ class Statements:
         return f"\n{indent}".join([*quoted, f"raise NotImplementedError({f'{rule}: {api}: {reason}'!r})"])
 
     def _statement(self, node: ast.stmt, indent: str) -> str | None:
+        if isinstance(node, ast.Assign) and any(self._grows(target, node.value) for target in node.targets):
+            self.e.needs.name("sequential_as_torch")
         match node:
             case ast.Import() | ast.ImportFrom():
                 return self._import(node)
@@ -172,6 +175,8 @@ class Statements:
                 return self._with(node, indent)
             case ast.Expr():
                 return self._expression(node, indent)
+            case ast.Assign() | ast.AugAssign() if (text := buffers.written(self.e, node)) is not None:
+                return text
             case ast.AugAssign():
                 return self._augmented(node)
             case ast.Assign(targets=[ast.Attribute(value=holder)]) if node in self.e.inference.trained:
@@ -190,6 +195,11 @@ class Statements:
                 made = text[self._value_start(node) :].strip()
                 return None if made == self.source.segment(target) and text != self.source.segment(node) else text
         return self._compound(node)
+
+    def _grows(self, target: ast.expr, value: ast.expr) -> bool:
+        """Whether a Sequential, or what is derived from it, may get another cell."""
+        kind, made = (self.e.inference.of(n) for n in (getattr(target, "value", target), value))
+        return isinstance(target, ast.Attribute) and may_be_sequential(kind) and (made is None or is_module(made))
 
     def _of_layer(self, target: ast.Attribute) -> bool:
         """Whether what is written is a layer's setting: MindSpore's layers have built it into an operation."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ms_port.script.assignment import before, bound, exposed, in_loop
-from ms_port.script.kinds import is_module, is_tensor
+from ms_port.script.kinds import is_module, is_optimizer, is_tensor
 from ms_port.script.regions import Backward, Region, backward_of
 from ms_port.script.source import dotted, shifted
-from ms_port.script.syntax import statements, targets
+from ms_port.script.syntax import comprehended, statements, targets
 
 if TYPE_CHECKING:
     from ms_port.script.statements import Statements
@@ -138,7 +138,7 @@ class Steps:
                 if holder is None:
                     continue
                 kind = self.s.e.inference.of(call.func.value)
-                if method == "step" and (kind == "optimizer" or (kind is None and "optim" in holder.lower())):
+                if method == "step" and (is_optimizer(kind) or (kind is None and "optim" in holder.lower())):
                     decided.setdefault(holder, True)
                 elif method == "step" and kind == "scaler" and call.args and dotted(call.args[0]):
                     decided.setdefault(str(dotted(call.args[0])), True)
@@ -183,12 +183,14 @@ class Steps:
         modules: dict[str, None] = {}
         parameters: dict[str, None] = {}
         for statement in [*region.again, *region.body, *(b.statement for b in region.backwards)]:
+            loops = [n.target for n in ast.walk(statement) if isinstance(n, ast.For)]
+            own = {dotted(n) for n in [*comprehended(statement), *loops]}
             for node in ast.walk(statement):
                 kind = self.s.e.inference.of(node)
                 name = dotted(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
                 if name is None or not isinstance(getattr(node, "ctx", None), ast.Load):
                     continue
-                if kind == "parameter" and isinstance(node, ast.Name):
+                if kind == "parameter" and isinstance(node, ast.Name) and name not in own:
                     parameters[name] = None
                 elif is_module(kind):
                     modules[name] = None
@@ -200,8 +202,9 @@ class Steps:
         """Names that the region assigns and that are read outside it or in its next round, in order."""
         made: dict[str, None] = {}
         for statement in region.body:
+            own = comprehended(statement)
             for node in ast.walk(statement):
-                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node not in own:
                     made[node.id] = None
                 elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                     made[node.name] = None
@@ -216,16 +219,8 @@ class Steps:
         }
         several = len(region.backwards) > 1
         loss = dotted(region.backwards[0].loss)
-        comprehension = {
-            n.id
-            for s in region.body
-            for c in ast.walk(s)
-            if isinstance(c, ast.comprehension)
-            for n in ast.walk(c.target)
-            if isinstance(n, ast.Name)
-        }
         read |= set(again)
-        return [name for name in made if name in read or (several and name == loss) if name not in comprehension - read]
+        return [name for name in made if name in read or (several and name == loss)]
 
     def _arguments(self, region: Region) -> tuple[list[str], list[str]]:
         """Names that the function assigns and may read before that; names that belong to an outer scope."""

@@ -34,7 +34,10 @@ def statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 def targets(statement: ast.AST) -> set[str]:
     """Dotted names that a statement (with all inside it) assigns or changes."""
     found: set[str] = set()
+    inner = comprehended(statement)
     for node in ast.walk(statement):
+        if node in inner:
+            continue
         if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
             found.add(dotted(node) or "")
         elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
@@ -48,6 +51,11 @@ def targets(statement: ast.AST) -> set[str]:
         elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             found.add(node.name)
     return found - {""}
+
+
+def comprehended(statement: ast.AST) -> set[ast.AST]:
+    """The nodes by which comprehensions bind names of their own."""
+    return {n for c in ast.walk(statement) if isinstance(c, ast.comprehension) for n in ast.walk(c.target)}
 
 
 def own_nodes(statement: ast.AST) -> Iterator[ast.AST]:

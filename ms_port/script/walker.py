@@ -471,7 +471,7 @@ class Walker:
                 if name == "values"
                 else None
             )
-        if is_tensor(base) or (base is None and name in TENSOR_ONLY):
+        if is_tensor(base) or (base in (None, "number") and name in TENSOR_ONLY):
             return tensor_method(name, node, kinds)
         if base == "optimizer" and name == "step":
             return "tensor" if node.args else None

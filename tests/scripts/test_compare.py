@@ -37,6 +37,8 @@ RUNS = {
     "mixed_types.py": "",
     "own_backward.py": "",
     "augmented.py": "",
+    "growing.py": "",
+    "side_effects.py": "",
     "package/train.py": "",
 }
 BY_DEFAULT = {"metric_logging.py"}

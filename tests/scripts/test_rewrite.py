@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import random
+import re
 import sys
 import textwrap
 from pathlib import Path
@@ -76,6 +77,29 @@ LINES = {
     "operands in a list": ("x = torch.ones(2, 2)\ny = torch.einsum('ij,jk->ik', [x, x])", "einsum('ij,jk->ik', x, x)"),
     "steps of a slice": ("x = torch.ones(2, 4)\ny = x[::2, 1:]", "strided(x, np.s_[::2, 1:])"),
     "no gradient, as a value": ("context = torch.no_grad", "context = nullcontext"),
+    "a type under a name of the script": (
+        "T = torch.FloatTensor\nx = torch.ones(2)\ny = x.type(T)",
+        "y = x.astype(ms.float32)",
+    ),
+    "a forward hook": ("m = nn.Linear(2, 2)\nh = m.register_forward_hook(print)", "h = m.register_forward_hook(print)"),
+    "a Sequential that grows": ("m = nn.Sequential()\nm.add_module('a', nn.ReLU())", "import sequential_as_torch"),
+    "an attribute of a Sequential": (
+        "class B(nn.Sequential):\n    def __init__(self):\n        super().__init__()\n        self.fc = nn.Linear(2, 2)",
+        "import sequential_as_torch",
+    ),
+    "a layer set by name in a Sequential": (
+        "m = nn.Sequential()\nsetattr(m, 'a', nn.ReLU())",
+        "import sequential_as_torch",
+    ),
+    "a buffer that is bound anew": (
+        "class N(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.register_buffer('n', torch.zeros(1), False)\n"
+        "    def forward(self, x):\n        self.n += 1\n        return x",
+        "self.register_buffer('n', self.n + 1, persistent=False)",
+    ),
+    "an in-place method of what may be a number": (
+        "def f(g, k):\n    u = g * (1 - k)\n    u.sign_()",
+        "assign(u, u.sign())",
+    ),
     "axes of einops": (
         "from einops import rearrange\nx = torch.ones(2, 4)\ny = rearrange(x, 'a (b c) -> a b c', b=2)",
         "rearrange(x, 'a (b c) -> a b c', {'b': 2})",
@@ -672,3 +696,63 @@ def test_a_loss_from_an_unknown_object_is_gathered(tmp_path: Path) -> None:
     assert "value_and_grad(forward_fn, None, self.opt.parameters)" in text
     assert text.index("def forward_fn", text.index("def run")) < text.index("agent.encode(x)")
     assert not [note for note in found.notes if note.severity == "error"]
+
+
+STEP = """
+def train(net, x, optimizer, teacher):
+    for _ in range(2):
+        net(x)
+        loss = {loss}
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("model", "loss"),
+    [
+        ("self.penalty = self.fc(x).mean()", "net.penalty"),
+        ("self.penalty = x.mean()", "sum(m.penalty for m in net.modules() if isinstance(m, Net))"),
+        ("kept.append(x)", "kept[-1].mean()"),
+    ],
+)
+def test_a_loss_out_of_what_a_call_leaves_behind(tmp_path: Path, model: str, loss: str) -> None:
+    source = (
+        f"{HEAD}kept = []\nclass Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.fc = nn.Linear(2, 2)\n"
+        f"    def forward(self, x):\n        {model}\n        return x\n{STEP.format(loss=loss)}"
+        "net = Net()\ntrain(net, torch.ones(1, 2), torch.optim.SGD(net.parameters(), lr=0.1), None)\n"
+    )
+    text, found = migrated(tmp_path, source)
+    assert not found.open
+    assert re.search(r"def forward_fn\(.*\):\n +net\(x\)\n +loss = ", text)
+
+
+def test_what_a_hook_keeps_is_part_of_the_loss(tmp_path: Path) -> None:
+    source = f"""{HEAD}kept = {{}}
+def keep(name):
+    def hook(module, args, output):
+        kept[name] = output
+    return hook
+net = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+net[0].register_forward_hook(keep("fc"))
+{STEP.format(loss='kept["fc"].mean()')}
+train(net, torch.ones(1, 2), torch.optim.SGD(net.parameters(), lr=0.1), None)
+"""
+    text, _ = migrated(tmp_path, source)
+    assert re.search(r"def forward_fn\(\):\n +net\(x\)\n +loss = ", text)
+
+
+def test_an_optimizer_of_ones_own_is_one(tmp_path: Path) -> None:
+    source = f"""{HEAD}class Own(torch.optim.Optimizer):
+    def step(self, closure=None):
+        pass
+net = nn.Linear(2, 2)
+best = Own(net.parameters(), {{}})
+loss = net(torch.ones(1, 2)).sum() + sum(p.sum() for p in net.parameters())
+best.zero_grad()
+loss.backward()
+best.step()
+"""
+    text, _ = migrated(tmp_path, source)
+    assert "ms.value_and_grad(forward_fn, None, best.parameters)" in text and "return loss\n" in text

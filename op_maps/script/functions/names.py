@@ -71,3 +71,14 @@ def state_of(holder):
         layers.setdefault(name.rpartition(".")[0], []).append((name, value))
     ordered = [pair for held in layers.values() for pair in sorted(held, key=lambda pair: pair[0].endswith(STATISTICS))]
     return OrderedDict((names.get(name, name), value) for name, value in ordered)
+
+
+def sequential_as_torch():
+    """A SequentialCell runs cells that are added later as well (``add_module``, ``self.fc = ...``): its own list of them is kept up."""
+    insert = nn.SequentialCell.insert_child_to_cell
+
+    def insert_child_to_cell(self, child_name, child_cell):
+        insert(self, child_name, child_cell)
+        self.cell_list = list(self._cells.values())
+
+    nn.SequentialCell.insert_child_to_cell = insert_child_to_cell

@@ -1,6 +1,7 @@
 """Optimizers with torch's update rules and groups: MindSpore's own Adam, RMSProp, Adagrad and AdamWeightDecay take other steps."""
 
 import math
+from collections import defaultdict
 
 import mindspore as ms
 from mindspore import Tensor, ops
@@ -11,7 +12,7 @@ class Optimizer:
 
     def __init__(self, params, defaults):
         self.defaults = defaults
-        self.state = {}
+        self.state = defaultdict(dict)
         self.param_groups = []
         groups = list(params)
         if not groups:
@@ -48,9 +49,7 @@ class Optimizer:
                 gradient = getattr(parameter, "grad", None)
                 if gradient is not None and parameter.requires_grad:
                     gradient = -gradient if group.get("maximize") else gradient
-                    ops.assign(
-                        parameter, self.update(parameter, gradient, group, self.state.setdefault(id(parameter), {}))
-                    )
+                    ops.assign(parameter, self.update(parameter, gradient, group, self.state[parameter]))
         return loss
 
     def update(self, parameter, gradient, group, state):
@@ -63,14 +62,13 @@ class Optimizer:
     def state_dict(self):
         numbers = {id(p): i for i, p in enumerate(self._numbered())}
         groups = [{**g, "params": [numbers[id(p)] for p in g["params"]]} for g in self.param_groups]
-        return {"state": {numbers[k]: dict(v) for k, v in self.state.items()}, "param_groups": groups}
+        return {"state": {numbers[id(p)]: dict(v) for p, v in self.state.items()}, "param_groups": groups}
 
     def load_state_dict(self, state_dict):
         params = self._numbered()
-        self.state = {
-            id(params[i]): {k: int(v) if k == "step" else v for k, v in held.items()}
-            for i, held in state_dict["state"].items()
-        }
+        self.state = defaultdict(dict)
+        for i, held in state_dict["state"].items():
+            self.state[params[i]] = {k: int(v) if k == "step" else v for k, v in held.items()}
         for group, saved in zip(self.param_groups, state_dict["param_groups"]):
             group.update({k: v for k, v in saved.items() if k != "params"})
 
