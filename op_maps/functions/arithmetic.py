@@ -69,23 +69,43 @@ def frexp(x: Tensor) -> tuple[Tensor, Tensor]:
     return x * ops.pow(ops.full_like(size, 2.0), -exponent), exponent.astype(ms.int32)
 
 
-def var_corrected(
-    x: Tensor, correction: float, axis: int | tuple[int, ...] | None = None, keepdims: bool = False
-) -> Tensor:
-    """torch.var with a correction that is no whole number (ops.var takes none)."""
-    axes = tuple(range(x.ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+def var_of(x: Tensor, axis: int | tuple[int, ...] | None = None, ddof: float = 0, keepdims: bool = False) -> Tensor:
+    """torch.var, any correction (ops.var squares a standard deviation: its gradient is NaN where all values agree)."""
+    axes = (axis,) if isinstance(axis, int) else axis
+    if not axes:
+        axes = tuple(range(x.ndim))
     count = 1
     for one in axes:
         count = count * x.shape[one]
     squares = ops.square(x - ops.mean(x, axes, True))
-    return ops.mean(squares, axes, keepdims) * (count / max(count - correction, 0.0))
+    return squares.sum(axes, keepdims=keepdims) / max(count - ddof, 0)
 
 
-def std_corrected(
-    x: Tensor, correction: float, axis: int | tuple[int, ...] | None = None, keepdims: bool = False
-) -> Tensor:
-    """torch.std with a correction that is no whole number."""
-    return ops.sqrt(var_corrected(x, correction, axis, keepdims))
+def std_of(x: Tensor, axis: int | tuple[int, ...] | None = None, ddof: float = 0, keepdims: bool = False) -> Tensor:
+    """torch.std: no gradient where all values agree (ops.std has NaN there)."""
+    var = var_of(x, axis, ddof, keepdims)
+    none = var == 0
+    return ops.where(none, ops.zeros_like(var), ops.sqrt(ops.where(none, ops.ones_like(var), var)))
+
+
+def var_mean_of(
+    x: Tensor, axis: int | tuple[int, ...] | None = None, ddof: float = 0, keepdims: bool = False
+) -> tuple[Tensor, Tensor]:
+    """torch.var_mean."""
+    return var_of(x, axis, ddof, keepdims), ops.mean(x, axis, keepdims)
+
+
+def std_mean_of(
+    x: Tensor, axis: int | tuple[int, ...] | None = None, ddof: float = 0, keepdims: bool = False
+) -> tuple[Tensor, Tensor]:
+    """torch.std_mean."""
+    return std_of(x, axis, ddof, keepdims), ops.mean(x, axis, keepdims)
+
+
+def xlogy(x: Tensor, y: Tensor) -> Tensor:
+    """torch.xlogy: 0 where x is 0 (ops.xlogy is NaN there if y is 0 too)."""
+    none = ops.logical_and(x == 0, y == y)  # a y that is NaN stays it
+    return x * ops.log(ops.where(none, ops.ones_like(y), y))
 
 
 def max_of_truths(x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:

@@ -15,6 +15,16 @@ def lowest(dtype: ms.Type) -> float:
     return -3.3895313892515355e38
 
 
+def masked_softmax(scores: Tensor, empty: float = 0.0) -> Tensor:
+    """Softmax over the last axis; a row of -inf alone becomes ``empty``.
+
+    On CPU ops.softmax leaves all rows behind such a row uncomputed (MindSpore 2.10).
+    """
+    none = scores == float("-inf")
+    weights = ops.softmax(ops.where(none, lowest(scores.dtype), scores), axis=-1)
+    return ops.where(none, ops.where(ops.all(none, -1, True), empty, 0.0), weights)
+
+
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,
@@ -42,7 +52,7 @@ def scaled_dot_product_attention(
         # A row that may attend to nothing gives zeros, as in torch.
         weights = ops.where(attn_mask, weights, 0.0)
     else:
-        weights = ops.softmax(scores + attn_mask, axis=-1)
+        weights = masked_softmax(scores + attn_mask)
     if dropout_p > 0.0 and draw is not None:
         weights = weights * (draw(weights.shape, weights.dtype) >= dropout_p).astype(weights.dtype) / (1.0 - dropout_p)
     return ops.matmul(weights, value)
@@ -97,7 +107,10 @@ def multi_head_attention_forward(
         scores = forbid(scores, mask)
     if key_padding_mask is not None:
         scores = forbid(scores, key_padding_mask.reshape(batch, 1, 1, source))
-    attention = ops.softmax(scores, axis=-1)
+    if attn_mask is None and key_padding_mask is None:
+        attention = ops.softmax(scores, axis=-1)
+    else:  # torch's is NaN for a row that may attend to nothing, where it gives the weights
+        attention = masked_softmax(scores, float("nan") if need_weights else 0.0)
     if training and dropout_p > 0.0 and draw is not None:
         keep = (draw(attention.shape, attention.dtype) >= dropout_p).astype(attention.dtype)
         attention = attention * keep / (1.0 - dropout_p)

@@ -6,6 +6,8 @@ import mindspore as ms
 from mindspore import Tensor, nn, ops
 from mindspore.scipy import linalg as dense
 
+from .linalg import inverse_of
+
 
 class Cholesky(nn.Cell):
     """The lower triangle L with ``A = L L^T``, of (..., n, n)."""
@@ -17,7 +19,7 @@ class Cholesky(nn.Cell):
         eye = ops.eye(a.shape[-1], a.shape[-1], a.dtype)
         inner = ops.tril(ops.matmul(low.swapaxes(-1, -2), slope))
         inner = inner - 0.5 * inner * eye
-        inverse = ops.inverse(low)
+        inverse = inverse_of(low)
         outer = ops.matmul(ops.matmul(inverse.swapaxes(-1, -2), inner), inverse)
         return (0.5 * (outer + outer.swapaxes(-1, -2)),)
 
@@ -31,7 +33,7 @@ def cholesky(a: Tensor, upper: bool = False) -> Tensor:
 def cholesky_inverse(low: Tensor, upper: bool = False) -> Tensor:
     """torch.cholesky_inverse: the inverse of ``L L^T``. Torch's gradient is not cut to the triangle."""
     half = ops.triu(low) if upper else ops.tril(low)
-    inverse = ops.inverse(low + ops.stop_gradient(half - low))
+    inverse = inverse_of(low + ops.stop_gradient(half - low))
     if upper:
         return ops.matmul(inverse, inverse.swapaxes(-1, -2))
     return ops.matmul(inverse.swapaxes(-1, -2), inverse)
@@ -53,7 +55,7 @@ class TallQr(nn.Cell):
         inner = ops.matmul(r, slopes[1].swapaxes(-1, -2)) - ops.matmul(slopes[0].swapaxes(-1, -2), q)
         low = ops.tril(inner)
         both = low + ops.tril(inner, -1).swapaxes(-1, -2)
-        return (ops.matmul(slopes[0] + ops.matmul(q, both), ops.inverse(r).swapaxes(-1, -2)),)
+        return (ops.matmul(slopes[0] + ops.matmul(q, both), inverse_of(r).swapaxes(-1, -2)),)
 
 
 def qr(a: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
@@ -119,8 +121,8 @@ class SquareLu(nn.Cell):
         low, up = factors
         inner = ops.tril(ops.matmul(low.swapaxes(-1, -2), slopes[0]), -1)
         inner = inner + ops.triu(ops.matmul(slopes[1], up.swapaxes(-1, -2)))
-        left = ops.matmul(ops.inverse(low).swapaxes(-1, -2), inner)
-        return (ops.matmul(left, ops.inverse(up).swapaxes(-1, -2)),)
+        left = ops.matmul(inverse_of(low).swapaxes(-1, -2), inner)
+        return (ops.matmul(left, inverse_of(up).swapaxes(-1, -2)),)
 
 
 def lu_of_matrix(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -136,11 +138,11 @@ def lu_of_matrix(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     elif rows < columns:
         first, second = ops.split(turned, [rows, columns - rows], axis=1)
         low, part = SquareLu()(first)
-        up = ops.cat((part, ops.matmul(ops.inverse(low), second)), axis=1)
+        up = ops.cat((part, ops.matmul(inverse_of(low), second)), axis=1)
     else:
         first, second = ops.split(turned, [columns, rows - columns], axis=0)
         part, up = SquareLu()(first)
-        low = ops.cat((part, ops.matmul(second, ops.inverse(up))), axis=0)
+        low = ops.cat((part, ops.matmul(second, inverse_of(up))), axis=0)
     return order, low, up
 
 
@@ -218,7 +220,7 @@ def lu_unpack(factors: Tensor, pivots: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def lu_solve(factors: Tensor, pivots: Tensor, b: Tensor, left: bool = True, adjoint: bool = False) -> Tensor:
     """torch.linalg.lu_solve."""
     order, low, up = lu_unpack(factors, pivots)
-    inverse = ops.matmul(ops.matmul(ops.inverse(up), ops.inverse(low)), order.swapaxes(-1, -2))
+    inverse = ops.matmul(ops.matmul(inverse_of(up), inverse_of(low)), order.swapaxes(-1, -2))
     if adjoint:
         inverse = inverse.swapaxes(-1, -2)
     return ops.matmul(inverse, b) if left else ops.matmul(b, inverse)

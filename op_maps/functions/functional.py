@@ -8,12 +8,12 @@ from mindspore import Tensor, nn, ops
 
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     """F.elu with any alpha (ops.elu takes 1 only)."""
-    return ops.where(x > 0, x, alpha * ops.expm1(ops.minimum(x, ops.zeros_like(x))))
+    return ops.where(x > 0, x, alpha * ops.expm1(ops.where(x > 0, ops.zeros_like(x), x)))
 
 
 def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
-    """F.leaky_relu with torch's default slope, where it stands as a value."""
-    return ops.leaky_relu(x, negative_slope)
+    """F.leaky_relu: at 0 the gradient is the slope (ops.leaky_relu's is the mean of the slope and 1)."""
+    return ops.where(x > 0, x, negative_slope * x)
 
 
 def selu(x: Tensor) -> Tensor:
@@ -30,8 +30,12 @@ def hardtanh(x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
 def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """F.softplus: linear where beta * x is above the threshold."""
     scaled = x * beta
-    soft = ops.relu(scaled) + ops.log1p(ops.exp(-ops.abs(scaled)))
-    return ops.where(scaled > threshold, x, soft / beta)
+    return ops.where(scaled > threshold, x, log1p_exp(scaled) / beta)
+
+
+def log1p_exp(x: Tensor) -> Tensor:
+    """log(1 + exp(x)); at 0 its gradient is one half, which with ops.abs it would not be."""
+    return ops.relu(x) + ops.log1p(ops.exp(ops.where(x > 0, -x, x)))
 
 
 def mish(x: Tensor) -> Tensor:

@@ -4,14 +4,14 @@ import mindspore as ms
 import numpy as np
 from mindspore import Tensor, nn, ops
 
-from .functional import logsigmoid, mish
+from .functional import leaky_relu, log1p_exp, logsigmoid, mish
 
 
 class SELU(nn.Cell):
     """torch.nn.SELU (nn.SeLU has a wrong gradient)."""
 
     def construct(self, x: Tensor) -> Tensor:
-        below = 1.6732632423543772 * ops.expm1(ops.minimum(x, ops.zeros_like(x)))
+        below = 1.6732632423543772 * ops.expm1(ops.where(x > 0, ops.zeros_like(x), x))
         return 1.0507009873554805 * ops.where(x > 0, x, below)
 
 
@@ -23,7 +23,18 @@ class ELU(nn.Cell):
         self.alpha = alpha
 
     def construct(self, x: Tensor) -> Tensor:
-        return ops.where(x > 0, x, self.alpha * ops.expm1(ops.minimum(x, ops.zeros_like(x))))
+        return ops.where(x > 0, x, self.alpha * ops.expm1(ops.where(x > 0, ops.zeros_like(x), x)))
+
+
+class LeakyReLU(nn.Cell):
+    """torch.nn.LeakyReLU: at 0 the gradient is the slope (nn.LeakyReLU's is the mean of the slope and 1)."""
+
+    def __init__(self, negative_slope: float = 0.01) -> None:
+        super().__init__()
+        self.negative_slope = negative_slope
+
+    def construct(self, x: Tensor) -> Tensor:
+        return leaky_relu(x, self.negative_slope)
 
 
 class Softplus(nn.Cell):
@@ -36,8 +47,7 @@ class Softplus(nn.Cell):
 
     def construct(self, x: Tensor) -> Tensor:
         scaled = x * self.beta
-        soft = ops.relu(scaled) + ops.log1p(ops.exp(-ops.abs(scaled)))
-        return ops.where(scaled > self.threshold, x, soft / self.beta)
+        return ops.where(scaled > self.threshold, x, log1p_exp(scaled) / self.beta)
 
 
 class Mish(nn.Cell):
@@ -67,7 +77,7 @@ class RReLU(nn.Cell):
             slope = self.lower + (self.upper - self.lower) * ops.rand(x.shape, dtype=x.dtype)
         else:
             slope = (self.lower + self.upper) / 2
-        return ops.where(x < 0, x * slope, x)
+        return ops.where(x > 0, x, x * slope)
 
 
 class ImplicitSoftmax(nn.Cell):

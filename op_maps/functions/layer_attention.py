@@ -9,6 +9,7 @@ import numpy as np
 from mindspore import Parameter, Tensor, nn, ops
 from mindspore.common.initializer import XavierNormal, XavierUniform, initializer
 
+from .attention import masked_softmax
 from .layer_norm import FlexibleLayerNorm
 
 
@@ -119,11 +120,13 @@ class MultiheadAttention(nn.Cell):
             extra = extra + 1
         q, k, v = self.split_heads(q), self.split_heads(k), self.split_heads(v)
         scores = ops.matmul(q * (1.0 / math.sqrt(self.head_dim)), k.swapaxes(-1, -2))
-        if bias is not None:
+        if bias is None:
+            weights = ops.softmax(scores, axis=-1)
+        else:  # torch's is NaN for a row that may attend to nothing, where it gives the weights
             if extra > 0:
                 bias = ops.cat((bias, ops.zeros((*bias.shape[:-1], extra), bias.dtype)), axis=-1)
-            scores = scores + bias
-        weights = self.dropout(ops.softmax(scores, axis=-1))
+            weights = masked_softmax(scores + bias, float("nan") if need_weights else 0.0)
+        weights = self.dropout(weights)
         out = ops.matmul(weights, v).swapaxes(1, 2).reshape(batch, length, self.embed_dim)
         out = self.out_proj(out)
         if unbatched:

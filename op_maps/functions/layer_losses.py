@@ -3,6 +3,8 @@
 import mindspore as ms
 from mindspore import Parameter, Tensor, nn, ops
 
+from .functional import log1p_exp
+
 
 def class_weights(weight: Tensor | None) -> Parameter | None:
     """Weights of a loss, which torch saves with the model: they come with the weights and have no gradient."""
@@ -127,7 +129,7 @@ class BCEWithLogitsLoss(nn.Cell):
         self.reduction = reduction
 
     def construct(self, input: Tensor, target: Tensor) -> Tensor:
-        softplus = ops.log1p(ops.exp(-ops.abs(input))) + ops.relu(-input)
+        softplus = log1p_exp(-input)
         if self.pos_weight is None:
             losses = (1.0 - target) * input + softplus
         else:
@@ -223,7 +225,7 @@ class MultiLabelSoftMarginLoss(nn.Cell):
         self.reduction = reduction
 
     def construct(self, input: Tensor, target: Tensor) -> Tensor:
-        softplus = ops.log1p(ops.exp(-ops.abs(input))) + ops.relu(-input)
+        softplus = log1p_exp(-input)
         losses = (1.0 - target) * input + softplus
         if self.weight is not None:
             losses = losses * self.weight
@@ -253,8 +255,7 @@ class SoftMarginLoss(nn.Cell):
         self.reduction = reduction
 
     def construct(self, input: Tensor, target: Tensor) -> Tensor:
-        z = -input * target
-        return reduced(ops.log1p(ops.exp(-ops.abs(z))) + ops.relu(z), self.reduction)
+        return reduced(log1p_exp(-input * target), self.reduction)
 
 
 class HingeEmbeddingLoss(nn.Cell):
@@ -309,3 +310,20 @@ def poisson_nll_loss(
         term = target * ops.log(target) - target + 0.5 * ops.log(6.283185307179586 * target)
         losses = losses + ops.where(target <= 1, ops.zeros_like(term), term)
     return reduced(losses, reduction)
+
+
+class CosineEmbeddingLoss(nn.Cell):
+    """torch.nn.CosineEmbeddingLoss of (N, D) or (D,)."""
+
+    def __init__(self, margin: float = 0.0, reduction: str = "mean") -> None:
+        super().__init__()
+        self.margin = margin
+        self.reduction = reduction
+
+    def construct(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+        sizes = (ops.square(input1).sum(-1) + 1e-12) * (ops.square(input2).sum(-1) + 1e-12)
+        cosine = (input1 * input2).sum(-1) / ops.sqrt(sizes)
+        zeros = ops.zeros_like(cosine)
+        near = ops.where(target == 1, 1.0 - cosine, zeros)
+        far = ops.where(target == -1, ops.relu(cosine - self.margin), zeros)
+        return reduced(near + far, self.reduction)

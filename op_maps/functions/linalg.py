@@ -5,13 +5,18 @@ from __future__ import annotations
 from mindspore import Tensor, ops
 
 
+def inverse_of(a: Tensor) -> Tensor:
+    """torch.linalg.inv (ops.inverse takes no 1x1 matrix)."""
+    return 1.0 / a if a.shape[-1] == 1 else ops.inverse(a)
+
+
 def solve_triangular(a: Tensor, b: Tensor, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
     """torch.linalg.solve_triangular by the triangle's inverse; only that triangle of a is read."""
     triangle = ops.triu(a) if upper else ops.tril(a)
     if unitriangular:
         eye = ops.eye(a.shape[-1], a.shape[-1], a.dtype)
         triangle = triangle * (1 - eye) + eye
-    inverse = ops.inverse(triangle)
+    inverse = inverse_of(triangle)
     return ops.matmul(inverse, b) if left else ops.matmul(b, inverse)
 
 

@@ -9,6 +9,8 @@ import mindspore as ms
 from mindspore import Tensor, nn
 from mindspore.common.initializer import Normal, initializer
 
+from .functions import LeakyReLU
+
 __all__ = ["Discriminator", "build_model", "load_weights"]
 
 
@@ -30,7 +32,7 @@ class DownBlock(nn.SequentialCell):
         ]
         if norm:
             layers.append(nn.BatchNorm2d(out_channels))
-        layers.append(nn.LeakyReLU(0.2))
+        layers.append(LeakyReLU(0.2))
         super().__init__(*layers)
 
 
