@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -86,13 +87,20 @@ def _tried(e: Expressions, node: ast.Call, name: str) -> str | None:
 
 
 def _choices(e: Expressions, module: str) -> list[str]:
-    """Names of a module that stand as words in the file, or else in the project."""
-    here = _words(e, module, [e.module.source.tree])
-    return here or _words(e, module, [m.source.tree for m in e.inference.project.modules.values()])
+    """Names of a module that stand as words in the file, or else in the project; and those in its settings' files and texts."""
+    trees = [m.source.tree for m in e.inference.project.modules.values()]
+    words = _named(e, module, _strings(e.module.source.tree))
+    words = words or _named(e, module, [text for tree in trees for text in _strings(tree)])
+    settings = [text for text in _strings(e.module.source.tree) if ":" in text or "=" in text]
+    settings += e.inference.project.settings
+    return list(dict.fromkeys([*words, *_named(e, module, [w for text in settings for w in re.findall(r"\w+", text)])]))
 
 
-def _words(e: Expressions, module: str, trees: Iterable[ast.Module]) -> list[str]:
-    words = [n.value for t in trees for n in ast.walk(t) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+def _strings(tree: ast.Module) -> list[str]:
+    return [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+
+
+def _named(e: Expressions, module: str, words: Iterable[str]) -> list[str]:
     wanted = [w for w in dict.fromkeys(words) if w.isidentifier() and w[0].isupper() == (module == "torch.nn")]
     return [w for w in wanted if f"{module}.{w}" in e.op_map]
 

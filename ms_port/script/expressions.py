@@ -13,7 +13,7 @@ from ms_port.script.apis import apis, is_foreign, normal
 from ms_port.script.inference import Inference
 from ms_port.script.kinds import is_module, is_tensor
 from ms_port.script.needs import Needs, Note
-from ms_port.script.partials import BUILDERS, partial
+from ms_port.script.partials import BUILDERS, as_lambda, partial
 from ms_port.script.placeholders import ASSUMED, ATOMS, DTYPE_NAMES, Placeholders, literal, wrapped
 from ms_port.script.project import Function, Kind, Module
 from ms_port.script.results import api_kind
@@ -253,7 +253,7 @@ class Expressions:
         try:
             lowering = self.op_map.lower_value(name)
         except NoLowering as error:
-            return self.refuse(node, "MSP602", name, error_reason(error, name))
+            return as_lambda(self, node, name) or self.refuse(node, "MSP602", name, error_reason(error, name))
         text = ast.unparse(self.needs.localized(lowering.expression))
         if name in BUILDERS:
             text = self.needs.name(BUILDERS[name])

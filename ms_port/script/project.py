@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from ms_port.script.apis import OWN_ROWS, TORCH, apis
@@ -77,6 +78,8 @@ class Project:
     modules: dict[str, Module]
     broken: dict[str, str] = field(default_factory=dict)
     """Files that can't be read as Python, with the reason."""
+    settings: list[str] = field(default_factory=list)
+    """Texts of its configuration files."""
 
     def resolve(self, name: str) -> Class | Function | Module | None:
         """What a dotted name of this project is; follows re-exports."""
@@ -101,7 +104,11 @@ class Project:
         return None
 
 
-def python_files(root: Path) -> Iterator[Path]:
+SETTINGS = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg")
+"""Files in which projects name their layers, optimizers and losses."""
+
+
+def python_files(root: Path, endings: Sequence[str] = (".py",)) -> Iterator[Path]:
     """Python files below a folder (or the file itself), without virtual environments and caches; links are not followed."""
     if root.is_file():
         yield root
@@ -111,8 +118,8 @@ def python_files(root: Path) -> Iterator[Path]:
             continue
         if path.is_dir():
             if path.name not in SKIPPED:
-                yield from python_files(path)
-        elif path.suffix == ".py":
+                yield from python_files(path, endings)
+        elif path.suffix in endings:
             yield path
 
 
@@ -148,6 +155,9 @@ def load(root: Path) -> Project:
         parts = relative.with_suffix("").parts
         name = ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
         project.modules[name] = _module(path, relative.as_posix(), source, name)
+    if root.is_dir():
+        small = (path for path in python_files(root, SETTINGS) if path.stat().st_size < 100_000)
+        project.settings = [path.read_text(encoding="utf-8", errors="replace") for path in islice(small, 200)]
     _localize(project)
     _starred(project)
     for module in project.modules.values():

@@ -100,6 +100,22 @@ LINES = {
         "def f(g, k):\n    u = g * (1 - k)\n    u.sign_()",
         "assign(u, u.sign())",
     ),
+    "a function as a value, with torch's default": (
+        "table = {'huber': F.smooth_l1_loss}",
+        "{'huber': lambda input, target: ops.smooth_l1_loss(input, target, reduction='mean')}",
+    ),
+    "a partial over a function": (
+        "from functools import partial\nf = partial(F.leaky_relu, negative_slope=0.2)",
+        "f = lambda input: ops.leaky_relu(input, alpha=0.2)",
+    ),
+    "a partial keeps what it was given": (
+        "from functools import partial\nfor s in (0.1, 0.2):\n    f = partial(F.leaky_relu, negative_slope=s)",
+        "f = lambda input, negative_slope=s: ops.leaky_relu(input, alpha=negative_slope)",
+    ),
+    "a layer that a longer text names": (
+        "CONFIG = 'act: SiLU'\nm = getattr(nn, CONFIG[5:])()",
+        "{'SiLU': lambda: nn.SiLU().set_train()}[CONFIG[5:]]()",
+    ),
     "axes of einops": (
         "from einops import rearrange\nx = torch.ones(2, 4)\ny = rearrange(x, 'a (b c) -> a b c', b=2)",
         "rearrange(x, 'a (b c) -> a b c', {'b': 2})",
@@ -756,3 +772,10 @@ best.step()
 """
     text, _ = migrated(tmp_path, source)
     assert "ms.value_and_grad(forward_fn, None, best.parameters)" in text and "return loss\n" in text
+
+
+def test_layers_that_only_a_configuration_names(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "model.yaml").write_text("act: Tanh\n")
+    text, found = migrated(tmp_path, f"{HEAD}def act(config):\n    return getattr(nn, config['act'])()\n")
+    assert "{'Tanh': lambda: nn.Tanh().set_train()}[config['act']]()" in text and not found.open
