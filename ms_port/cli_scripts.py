@@ -140,6 +140,8 @@ def scan(
         _print_json(shown)
     else:
         _scan_table(shown, limit)
+        if out is not None:
+            _out.print(f"[dim]written: {escape(str(out))}/scan.json and the CSVs[/]", soft_wrap=True, highlight=False)
     if found.findings:
         raise typer.Exit(FLAGGED)
 
@@ -273,6 +275,7 @@ def _diagnosis_json(result: Any) -> dict[str, Any]:
         "found": found,
         "stalled": result.stalled,
         "search": list(result.search),
+        "last": list(result.last),
     }
 
 
@@ -302,6 +305,7 @@ def _show_diagnosis(result: Any) -> None:
         ):
             _out.print(f"  {number}. {check}", soft_wrap=True, highlight=False)
     if not result.found and not result.stalled:
-        _out.print("nothing in this log is known." + (" Worth a search, as they stand:" if result.search else ""))
-        for line in result.search:
+        said = "Worth a search, as they stand:" if result.search else "It tells of no trouble. It ends with:"
+        _out.print(f"nothing in this log is known. {said}")
+        for line in result.search or result.last:
             _out.print(f"  {escape(line)}", soft_wrap=True, highlight=False)

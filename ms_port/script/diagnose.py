@@ -56,6 +56,8 @@ class Read:
     found: tuple[Diagnosis, ...]
     search: tuple[str, ...]
     """Where nothing is known: lines worth a search, without paths and numbers."""
+    last: tuple[str, ...]
+    """Where no line tells of trouble either: how the log ends."""
     stalled: bool
     """Whether it ends without an error after setting up communication."""
 
@@ -108,7 +110,9 @@ def diagnose_text(text: str, name: str) -> Read:
     )
     trouble = [line for line in lines if _TROUBLE.search(line)]
     stalled = not trouble and bool(lines) and bool(STALLED.search("\n".join(lines[-40:])))
-    return Read(name, len(lines), tuple(ordered), () if found else tuple(_searchable(trouble)), stalled and not found)
+    search = () if found else tuple(_searchable([line for line in trouble if not line.startswith("Traceback (")]))
+    last = () if found or search else tuple(line.strip()[:160] for line in lines if line.strip())[-3:]
+    return Read(name, len(lines), tuple(ordered), search, last, stalled and not found)
 
 
 def _own_line(lines: Sequence[str], number: int) -> str | None:

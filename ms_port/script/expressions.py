@@ -140,8 +140,8 @@ class Expressions:
                     self.needs.name("index_by_numpy")
             case ast.BinOp(left=ast.Constant(value=str()), op=ast.Mod()):
                 return None
-            case ast.Constant(value=str() as text) if self._class_names(text):
-                return repr(self._class_names(text))
+            case ast.Constant(value=str() as text) if self._compared(node) and (name := self._class_names(text)):
+                return repr(name)
         return None
 
     def _stepped(self, node: ast.Subscript) -> bool:
@@ -162,6 +162,15 @@ class Expressions:
         named = [g for g in given if isinstance(g, (ast.Name, ast.Attribute, ast.Subscript, ast.Call, ast.BinOp))]
         kinds = [self.inference.of(g) for g in named]
         return "ndarray" in kinds or (None in kinds and "numpy" in self.module.names.values())
+
+    def _compared(self, node: ast.expr) -> bool:
+        """Whether a word is compared with: ``name == "Linear"``, ``name in ("Linear", ...)``, ``name.find("Linear")``."""
+        place = self.source.parents.get(node)
+        if isinstance(place, (ast.Tuple, ast.List, ast.Set)):
+            place = self.source.parents.get(place)
+        if isinstance(place, ast.Call) and isinstance(place.func, ast.Attribute):
+            return place.func.attr in ("find", "rfind", "index", "count", "startswith", "endswith")
+        return isinstance(place, (ast.Compare, ast.Dict))
 
     def _class_names(self, text: str) -> str | None:
         """Class names that initialisers compare with: MindSpore's own."""

@@ -43,6 +43,12 @@ def test_unknown_log_gives_words_to_search() -> None:
     )
 
 
+def test_an_unknown_end_is_shown() -> None:
+    text = "Traceback (most recent call last):\n  a line\nZorbError: no such thing\n"
+    assert diagnose_text(text, "log").search == ("ZorbError: no such thing",)
+    assert diagnose_text("a step\nthe machine stopped\n", "log").last == ("a step", "the machine stopped")
+
+
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.log").write_bytes(b"\xff\xfe binary\nHCCL: Failed to connect to peer process.\n")
     assert run(["diagnose", str(tmp_path / "a.log")]) == 1
@@ -52,3 +58,4 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "fine.log").write_text("epoch 1 loss 0.5\n")
     assert not diagnose(tmp_path / "fine.log").found
     assert run(["diagnose", str(tmp_path / "fine.log")]) == 0
+    assert "epoch 1 loss 0.5" in capsys.readouterr().out

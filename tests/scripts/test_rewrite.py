@@ -82,6 +82,14 @@ LINES = {
         "y = x.astype(ms.float32)",
     ),
     "a forward hook": ("m = nn.Linear(2, 2)\nh = m.register_forward_hook(print)", "h = m.register_forward_hook(print)"),
+    "a class name that is compared": (
+        "def init(m):\n    name = m.__class__.__name__\n    if name in ('Conv2d', 'Linear') or name.find('Linear') >= 0:\n        pass",
+        "if name in ('Conv2d', 'Dense') or name.find('Dense') >= 0:",
+    ),
+    "a word that is no class name": (
+        "def show(m):\n    print('Linear', m.__class__.__name__)",
+        "print('Linear', m.__class__.__name__)",
+    ),
     "a Sequential that grows": ("m = nn.Sequential()\nm.add_module('a', nn.ReLU())", "import sequential_as_torch"),
     "an attribute of a Sequential": (
         "class B(nn.Sequential):\n    def __init__(self):\n        super().__init__()\n        self.fc = nn.Linear(2, 2)",
@@ -106,11 +114,11 @@ LINES = {
     ),
     "a partial over a function": (
         "from functools import partial\nf = partial(F.leaky_relu, negative_slope=0.2)",
-        "f = lambda input: ops.leaky_relu(input, alpha=0.2)",
+        "f = lambda input: leaky_relu(input, negative_slope=0.2)",
     ),
     "a partial keeps what it was given": (
         "from functools import partial\nfor s in (0.1, 0.2):\n    f = partial(F.leaky_relu, negative_slope=s)",
-        "f = lambda input, negative_slope=s: ops.leaky_relu(input, alpha=negative_slope)",
+        "f = lambda input, negative_slope=s: leaky_relu(input, negative_slope=negative_slope)",
     ),
     "a layer that a longer text names": (
         "CONFIG = 'act: SiLU'\nm = getattr(nn, CONFIG[5:])()",
