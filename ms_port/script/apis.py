@@ -52,7 +52,7 @@ _ALIASES: tuple[tuple[str, str], ...] = (
     ("torch._C._nn.", "torch.nn.functional."),
 )
 _MODULES = re.compile(
-    r"^torch\.nn\.(?:conv|linear|batchnorm|activation|loss|pooling|dropout|container|normalization|padding|rnn|sparse|transformer|module|upsampling|utils\.rnn(?=\.$))\.(?=[A-Z])"
+    r"^torch\.nn\.(?:conv|linear|batchnorm|activation|loss|pooling|dropout|container|normalization|padding|rnn|sparse|pixelshuffle|fold|distance|instancenorm|channelshuffle|adaptive|flatten|transformer|module|upsampling|utils\.rnn(?=\.$))\.(?=[A-Z])"
 )
 _OPTIM = re.compile(r"^torch\.optim\.(?:sgd|adam|adamw|rmsprop|adagrad|adadelta|adamax|nadam|radam)\.(?=[A-Z])")
 

@@ -19,7 +19,7 @@ TENSOR_ONLY = frozenset(
     "masked_fill masked_fill_ masked_select add_ sub_ mul_ div_ zero_ fill_ copy_ clamp_ clamp addmm bmm matmul mm softmax "
     "log_softmax sigmoid tanh relu exp_ normal_ uniform_ scatter scatter_ gather index_select index_add_ numel eq ne gt lt ge le "
     "type_as new_zeros new_ones new_tensor new_full data_ptr chunk unbind topk logsumexp rsqrt tril triu bernoulli_ "
-    "addcmul_ addcdiv_ lerp_ flip_ unflatten movedim cumsum narrow pow_ sqrt_ sign_ erf is_floating_point is_contiguous numpy repeat_interleave".split()
+    "addcmul_ addcdiv_ lerp_ flip_ unflatten movedim cumsum narrow pow_ sqrt_ sign_ erf to_sparse to_dense is_floating_point is_contiguous numpy repeat_interleave".split()
 )
 MAPPING = frozenset("items keys values get pop update".split())
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ms_port.script.project import Kind
 
 SAME = frozenset(
-    "cuda cpu contiguous pin_memory share_memory_ share_memory requires_grad_ npu clone_ xpu mps coalesce".split()
+    "cuda cpu contiguous pin_memory share_memory_ share_memory requires_grad_ npu clone_ xpu mps coalesce to_dense".split()
 )
 """Methods that give back what they are called on."""
 SIMPLE = {
@@ -329,6 +329,11 @@ def tensor_call(e: Expressions, node: ast.Call, func: ast.Attribute) -> str | No
     if name == "requires_grad_" and node in e.inference.trained:
         return f"{e.needs.name('Parameter')}({e.render(func.value)})"
     if name in SAME:
+        return e.render(func.value)
+    if name == "to_sparse":
+        e.note(
+            "MSP602", e.source.segment(node), "left dense, with all its zeros", "", "warning", "torch.Tensor.to_sparse"
+        )
         return e.render(func.value)
     if name == "to":
         return _to(e, node, func)

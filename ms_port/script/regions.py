@@ -336,6 +336,8 @@ class Finder:
                     )  # what a model left behind before an update has no gradient any more
                 hit = self.carrying.get(statement, set()) & needed
                 if not hit or self._replaced(hit, path[level:home]):
+                    if isinstance(statement, ast.Assign) and all(map(_binds, statement.targets)):
+                        needed -= targets(statement)  # bound anew: what was under the name before is not meant
                     continue
                 chosen.append(position)
                 needed |= self._reads(statement)

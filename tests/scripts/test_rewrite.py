@@ -90,6 +90,14 @@ LINES = {
         "def show(m):\n    print('Linear', m.__class__.__name__)",
         "print('Linear', m.__class__.__name__)",
     ),
+    "a sparse tensor stays dense": (
+        "a = torch.eye(3).to_sparse()\nb = torch.sparse.mm(a, torch.ones(3, 3)).to_dense()",
+        "b = ops.mm(a, ops.ones((3, 3)))",
+    ),
+    "a class by the file that defines it": (
+        "from torch.nn.modules.pixelshuffle import PixelShuffle\nm = PixelShuffle(2)",
+        "nn.PixelShuffle(2)",
+    ),
     "a Sequential that grows": ("m = nn.Sequential()\nm.add_module('a', nn.ReLU())", "import sequential_as_torch"),
     "an attribute of a Sequential": (
         "class B(nn.Sequential):\n    def __init__(self):\n        super().__init__()\n        self.fc = nn.Linear(2, 2)",
@@ -787,3 +795,19 @@ def test_layers_that_only_a_configuration_names(tmp_path: Path) -> None:
     (tmp_path / "in" / "model.yaml").write_text("act: Tanh\n")
     text, found = migrated(tmp_path, f"{HEAD}def act(config):\n    return getattr(nn, config['act'])()\n")
     assert "{'Tanh': lambda: nn.Tanh().set_train()}[config['act']]()" in text and not found.open
+
+
+def test_a_name_that_is_bound_anew_is_another_value(tmp_path: Path) -> None:
+    source = f"""{HEAD}net = nn.Linear(3, 2)
+w = torch.ones(1, requires_grad=True)
+x = torch.tensor(2.0)
+y = w * x
+y.backward()
+x, y = torch.randn(10, 3), torch.randn(10, 2)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+loss = F.mse_loss(net(x), y)
+loss.backward()
+optimizer.step()
+"""
+    text, found = migrated(tmp_path, source)
+    assert text.count("y = w * x") == 1 and not found.open
