@@ -11,8 +11,15 @@ from torch.nn.utils.weight_norm import WeightNorm
 _WEIGHT = {nn.Linear: "Linear", nn.Conv1d: "Conv1d", nn.Conv2d: "Conv2d", nn.ConvTranspose1d: "ConvTranspose1d"}
 _SPECTRAL = {nn.Linear: "Linear", nn.Conv1d: "Conv1d", nn.Conv2d: "Conv2d", nn.ConvTranspose2d: "ConvTranspose2d"}
 
-_AXES = {(layer, 0): "" for layer in _WEIGHT} | {(nn.Conv1d, 2): "_by_tap", (nn.Conv1d, -1): "_by_tap"}
-"""By layer and dimension along which the slices have lengths of their own; the taps are those of the kernel."""
+_AXES = {
+    **{(layer, 0): "" for layer in _WEIGHT},
+    **{(layer, -1): "_whole" for layer in _WEIGHT},
+    (nn.Conv1d, 2): "_by_tap",
+}
+"""By layer and dimension along which the slices have lengths of their own; the taps are those of the kernel.
+
+``dim=None`` is kept as -1 by torch, which has one length for the whole weight then.
+"""
 
 
 def normed_class(module: nn.Module) -> str | None:

@@ -11,8 +11,8 @@ from mindspore.common.initializer import HeUniform, Uniform, initializer
 from .layer_conv import conv_transpose, tuple_of
 
 
-def weight_of(direction: Tensor, length: Tensor, dim: int = 0) -> Tensor:
-    """The weight: every slice along the dimension has its own length."""
+def weight_of(direction: Tensor, length: Tensor, dim: int | None = 0) -> Tensor:
+    """The weight: every slice along the dimension has its own length; with None the whole has one."""
     axes = tuple(axis for axis in range(direction.ndim) if axis != dim)
     return direction * (length / ops.sqrt((direction * direction).sum(axes, keepdims=True)))
 
@@ -23,12 +23,12 @@ class WeightNormed(nn.Cell):
     Fresh ones are torch's: a plain layer's weight, split, so that the length is that of the direction drawn.
     """
 
-    def __init__(self, shape: tuple[int, ...], out_channels: int, has_bias: bool, dim: int = 0) -> None:
+    def __init__(self, shape: tuple[int, ...], out_channels: int, has_bias: bool, dim: int | None = 0) -> None:
         super().__init__()
         self.dim = dim
         direction = initializer(HeUniform(math.sqrt(5)), shape).init_data()
         axes = tuple(axis for axis in range(len(shape)) if axis != dim)
-        lengths = np.sqrt((direction.asnumpy() ** 2).sum(axes, keepdims=True))
+        lengths = np.sqrt((direction.asnumpy() ** 2).sum(axes, keepdims=dim is not None))
         self.weight_g, self.weight_v = Parameter(Tensor(lengths)), Parameter(direction)
         bound = 1 / math.sqrt(math.prod(shape[1:]))
         self.bias = Parameter(initializer(Uniform(bound), (out_channels,))) if has_bias else None
@@ -42,11 +42,11 @@ class WeightNormed(nn.Cell):
 class WeightNormDense(WeightNormed):
     """weight_norm of a Linear."""
 
-    def __init__(self, in_channels: int, out_channels: int, has_bias: bool = True) -> None:
-        super().__init__((out_channels, in_channels), out_channels, has_bias)
+    def __init__(self, in_channels: int, out_channels: int, has_bias: bool = True, dim: int | None = 0) -> None:
+        super().__init__((out_channels, in_channels), out_channels, has_bias, dim)
 
     def construct(self, x: Tensor) -> Tensor:
-        return ops.dense(x, weight_of(self.weight_v, self.weight_g), self.bias)
+        return ops.dense(x, weight_of(self.weight_v, self.weight_g, self.dim), self.bias)
 
 
 class WeightNormConv1d(WeightNormed):
@@ -62,7 +62,7 @@ class WeightNormConv1d(WeightNormed):
         dilation: int | tuple[int, ...] = 1,
         groups: int = 1,
         has_bias: bool = True,
-        dim: int = 0,
+        dim: int | None = 0,
     ) -> None:
         shape = (out_channels, in_channels // groups, *tuple_of(kernel_size, 1))
         super().__init__(shape, out_channels, has_bias, dim)
@@ -87,14 +87,15 @@ class WeightNormConv2d(WeightNormed):
         dilation: int | tuple[int, ...] = 1,
         groups: int = 1,
         has_bias: bool = True,
+        dim: int | None = 0,
     ) -> None:
         shape = (out_channels, in_channels // groups, *tuple_of(kernel_size, 2))
-        super().__init__(shape, out_channels, has_bias)
+        super().__init__(shape, out_channels, has_bias, dim)
         self.stride, self.padding, self.dilation = (tuple_of(v, 2) for v in (stride, padding, dilation))
         self.groups = groups
 
     def construct(self, x: Tensor) -> Tensor:
-        weight = weight_of(self.weight_v, self.weight_g)
+        weight = weight_of(self.weight_v, self.weight_g, self.dim)
         return ops.conv2d(x, weight, self.bias, self.stride, "pad", self.padding, self.dilation, self.groups)
 
 
@@ -112,14 +113,15 @@ class WeightNormConv1dTranspose(WeightNormed):
         groups: int = 1,
         has_bias: bool = True,
         dilation: int | tuple[int, ...] = 1,
+        dim: int | None = 0,
     ) -> None:
         shape = (in_channels, out_channels // groups, *tuple_of(kernel_size, 1))
-        super().__init__(shape, out_channels, has_bias)
+        super().__init__(shape, out_channels, has_bias, dim)
         given = (stride, padding, output_padding, dilation)
         self.stride, self.padding, self.output_padding, self.dilation = (tuple_of(v, 1) for v in given)
         self.groups = groups
 
     def construct(self, x: Tensor) -> Tensor:
-        weight = weight_of(self.weight_v, self.weight_g)
+        weight = weight_of(self.weight_v, self.weight_g, self.dim)
         amounts = (self.stride, self.padding, self.output_padding)
         return conv_transpose(x, weight, self.bias, *amounts, self.groups, self.dilation)

@@ -57,6 +57,24 @@ class Positions(nn.Module):
         return self.other(F.gelu(self.conv(x)[:, :, :-1]))
 
 
+class WholeWeights(nn.Module):
+    """One length for all of a weight: ``dim=None``, which torch keeps as -1, and -1 itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = weight_norm(nn.Conv1d(4, 4, 3, padding=1), dim=None)
+        self.last = weight_norm(nn.Conv1d(4, 4, 3, padding=1), dim=-1)
+        self.up = weight_norm(nn.ConvTranspose1d(4, 2, 2), dim=None)
+        self.image = parametrizations.weight_norm(nn.Conv2d(1, 3, 3), dim=None)
+        self.heads = nn.ModuleList([weight_norm(nn.Linear(3, 2), dim=None)])
+        self.other = parametrizations.weight_norm(nn.Linear(2, 2, bias=False), dim=-1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.up(self.last(F.relu(self.first(x))))
+        x = self.image(x.unsqueeze(1).repeat(1, 1, 2, 1))
+        return self.other(self.heads[0](x.mean((2, 3))))
+
+
 class Critic(nn.Module):
     """Two passes a call, as a discriminator on real and made images: each pass takes one power iteration."""
 
@@ -85,6 +103,7 @@ class ParametrizedCritic(nn.Module):
 
 
 CASES = {
+    "whole weights": (WholeWeights, (image(2, 4, 6),)),
     "positions": (Positions, (image(2, 4, 7),)),
     "critic": (Critic, (image(2, 3, 6, 6),)),
     "parametrized critic": (ParametrizedCritic, (image(2, 3, 6, 6),)),

@@ -33,6 +33,50 @@ class HeldRanges(nn.Module):
         return torch.cat([states[i] for i in self.concat] + [states[i] * 3 for i in self.backwards], dim=1)
 
 
+class _Dims(nn.Module):
+    """Sets no layer and nothing that a graph reads, only what the constructors of its classes read."""
+
+    def __init__(self, dec_dims: list[int], enc_dims: list[int] | None = None) -> None:
+        super().__init__()
+        if enc_dims:
+            self.enc_dims = enc_dims
+        else:
+            self.enc_dims = dec_dims[::-1]
+        self.dec_dims = dec_dims
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.decode(self.encode(x))
+
+
+class _Encodes(_Dims):
+    def __init__(self, dec_dims: list[int], enc_dims: list[int] | None = None) -> None:
+        super().__init__(dec_dims, enc_dims)
+        self.encoder = nn.ModuleList([nn.Linear(a, b) for a, b in zip(self.enc_dims[:-1], self.enc_dims[1:])])
+
+    def encode(self, x: Tensor) -> Tensor:
+        for layer in self.encoder:
+            x = layer(x).relu()
+        return x
+
+
+class BaseHoldsSettings(_Encodes):
+    """``self.dec_dims`` comes from the base's base and is read in the constructor alone."""
+
+    def __init__(self, dec_dims: list[int]) -> None:
+        super().__init__(dec_dims)
+        self._build()
+
+    def _build(self) -> None:
+        pairs = zip(self.dec_dims[:-1], self.dec_dims[1:])
+        self.decoder = nn.ModuleList([nn.Linear(a, b) for a, b in pairs])
+
+    def decode(self, z: Tensor) -> Tensor:
+        for layer in self.decoder:
+            z = layer(z)
+        return z
+
+
 CASES = {
+    "base holds settings": (lambda: BaseHoldsSettings([2, 3, 4]), (_x(2, 4),)),
     "held ranges": (HeldRanges, (_x(2, 4),)),
 }

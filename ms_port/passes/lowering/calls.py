@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from ms_port.ir.program import CallFact, CellDef, FunctionDef, Stub
-from ms_port.ir.tree import copy, expression, is_self_attribute
+from ms_port.ir.tree import copy, expression, is_self_attribute, nid
 from ms_port.ir.values import (
     ClassValue,
     FunctionValue,
@@ -367,7 +367,20 @@ def _is_plumbing(scope: Scope, key: str) -> bool:
     needed = children | {p.rpartition(".")[2] for p in program.parameters} | scope.work.graph_reads
     added = {name for names in function.facts.effects.values() for name in names}
     callers = [f for f in scope.work.all_functions.values() if f.name == "__init__" and _enters(f, key)]
+    others = [f for f in scope.work.all_functions.values() if f.during_init and f.key != key]
+    needed = needed.union(*map(_settings_read, others))
     return all(not (added - _own_attributes(caller)) & needed for caller in callers)
+
+
+def _settings_read(function: FunctionDef) -> set[str]:
+    """Attributes of ``self`` that code of constructors reads; a configuration is none: its fields are written out."""
+    nodes = [n for s in function.body for n in ast.walk(s) if isinstance(n, ast.Attribute) and is_self_attribute(n)]
+    return {
+        n.attr
+        for n in nodes
+        if isinstance(n.ctx, ast.Load)
+        and not any(isinstance(v, ObjectValue) for v in function.facts.values.get(nid(n), ()))
+    }
 
 
 def _enters(function: FunctionDef, key: str) -> bool:
