@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections import namedtuple
 
 import torch
 from torch import Tensor, nn
+from torchvision import models
 
 
 def _x(*shape: int, seed: int = 0) -> Tensor:
@@ -31,6 +34,39 @@ class HeldRanges(nn.Module):
         for i in self.first:
             states.append(self.layers[i](states[self.indices[i]]))
         return torch.cat([states[i] for i in self.concat] + [states[i] * 3 for i in self.backwards], dim=1)
+
+
+def _positional(function):
+    """A decorator that lets the parameters of a function, which takes keywords only, be given by position."""
+
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        names = list(inspect.signature(function).parameters)
+        kwargs.update(zip(names, args))
+        if "activation" in kwargs:
+            kwargs["act"] = kwargs.pop("activation")
+        return function(**kwargs)
+
+    return wrapper
+
+
+@_positional
+def _head(*, width: int, bias: bool = True, act: str = "tanh") -> nn.Module:
+    layer = nn.Linear(4, width, bias=bias)
+    return nn.Sequential(layer, nn.ReLU() if act == "relu" else nn.Tanh())
+
+
+class DecoratedFactories(nn.Module):
+    """What is called has no place for the arguments that are written: the decorator brings them there."""
+
+    def __init__(self, width: int = 3) -> None:
+        super().__init__()
+        self.first = _head(width, False)
+        self.second = _head(width, activation="relu")
+        self.third = models.resnet18(False).conv1
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.first(x) + self.second(x) + self.third.weight[:1, 0, 0, :3]
 
 
 class _Dims(nn.Module):
@@ -77,6 +113,7 @@ class BaseHoldsSettings(_Encodes):
 
 
 CASES = {
+    "decorated factories": (DecoratedFactories, (_x(2, 4),)),
     "base holds settings": (lambda: BaseHoldsSettings([2, 3, 4]), (_x(2, 4),)),
     "held ranges": (HeldRanges, (_x(2, 4),)),
 }

@@ -30,6 +30,7 @@ from ms_port.passes.lowering.chosen_functions import chosen_function
 from ms_port.passes.lowering.config_objects import copied, make_config, replaced_config
 from ms_port.passes.lowering.configs import read_fields
 from ms_port.passes.lowering.constructing import accept, construct, construct_cell, is_variable, make_partial
+from ms_port.passes.lowering.decorated_calls import as_entered
 from ms_port.passes.lowering.empty import lower_empty
 from ms_port.passes.lowering.expanding import expand_call
 from ms_port.passes.lowering.expressions import lower
@@ -494,7 +495,7 @@ def _call_function(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> a
     if isinstance(node.func, ast.Name) and _is_replaced(scope, function):
         raise Untranslatable(node, f"`{ast.unparse(node.func)}` is the `{function.name}` that the class had before")
     scope.work.need(key, node)
-    args, keywords = user_arguments(scope, node, facts)
+    args, keywords = as_entered(scope, node, function, user_arguments(scope, node, facts))
     func: ast.expr
     if isinstance(node.func, ast.Name) and node.func.id in scope.locals:
         func = lower(scope, node.func)
