@@ -69,6 +69,39 @@ class DecoratedFactories(nn.Module):
         return self.first(x) + self.second(x) + self.third.weight[:1, 0, 0, :3]
 
 
+class _Skip(nn.Module):
+    """The block of the U-Net of image translation: what it joins to its result, its own first layer has changed."""
+
+    def __init__(self, width: int, inner: nn.Module | None = None) -> None:
+        super().__init__()
+        up = nn.ConvTranspose2d(width * 2 if inner is None else width * 4, width, 2, stride=2)
+        down = [nn.LeakyReLU(0.2, True), nn.Conv2d(width, width * 2, 2, stride=2)]
+        self.model = nn.Sequential(*down, *([] if inner is None else [inner]), nn.ReLU(True), up)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([x, self.model(x)], 1)
+
+
+class WritesInFirstLayer(nn.Module):
+    """Sequentials that begin with a layer in place, over a tensor that is read beside or after them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 2, 1)
+        self.unet = _Skip(2, _Skip(4))
+        self.body = nn.Sequential(nn.ReLU(inplace=True), nn.Conv2d(4, 4, 1))
+        self.last = nn.Sequential(nn.LeakyReLU(0.1, inplace=True), nn.Conv2d(4, 4, 3, padding=1), nn.ReLU(inplace=True))
+        self.act = nn.Hardtanh(inplace=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.unet(self.first(x))
+        x = x + self.body(x)
+        shortcut = x
+        x = self.last(x)
+        x = x + shortcut
+        return torch.cat([x, self.act(x), shortcut], dim=1)
+
+
 class _Dims(nn.Module):
     """Sets no layer and nothing that a graph reads, only what the constructors of its classes read."""
 
@@ -113,6 +146,7 @@ class BaseHoldsSettings(_Encodes):
 
 
 CASES = {
+    "writes in first layer": (WritesInFirstLayer, (_x(2, 3, 4, 4),)),
     "decorated factories": (DecoratedFactories, (_x(2, 4),)),
     "base holds settings": (lambda: BaseHoldsSettings([2, 3, 4]), (_x(2, 4),)),
     "held ranges": (HeldRanges, (_x(2, 4),)),

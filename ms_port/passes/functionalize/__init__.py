@@ -20,6 +20,7 @@ from ms_port.ir.program import FunctionDef, Program, SourceLoc
 from ms_port.ir.tree import copy, names_stored, nid
 from ms_port.ir.values import SequenceValue, TensorValue
 from ms_port.passes.functionalize.containers import Containers
+from ms_port.passes.functionalize.first_layers import split_first_layer
 from ms_port.passes.functionalize.outs import without_out
 from ms_port.passes.functionalize.syntax import (
     COMPOUND,
@@ -56,7 +57,8 @@ def functionalize(program: Program) -> Program:
         if function.during_init:
             return function
         work = _Functionalize(program, function, flags, state)
-        return replace(function, body=tuple(work.block([copy(s) for s in function.body], [], top=True)))
+        body = tuple(work.block([copy(s) for s in function.body], [], top=True))
+        return replace(work.function, body=body)
 
     changed = map_functions(program, one)
     return replace(changed, flags=(*changed.flags, *dict.fromkeys(flags)))
@@ -80,11 +82,16 @@ class _Functionalize:
     """Names given by this pass."""
 
     def __post_init__(self) -> None:
-        self.writes = Writes(self.program, self.function, self.bound)
+        self._of(self.function)
         self.containers = Containers(self.writes)
-        self.views = Views(self.function, self._fresh)
         for name, values in self.function.facts.parameters.items():
             self.bound[name] = [v for v in values if isinstance(v, TensorValue)]
+
+    def _of(self, function: FunctionDef) -> None:
+        """Work with the function, which may have new facts."""
+        self.function = function
+        self.writes = Writes(self.program, function, self.bound)
+        self.views = Views(function, self._fresh)
 
     def _fresh(self, name: str) -> str:
         """A name that nothing in the function has yet."""
@@ -108,6 +115,7 @@ class _Functionalize:
                 self._compound(statement, later)
                 result.append(statement)
                 continue
+            self._split_layers(statement, later)
             self._flag_lost(statement, later)
             if (named := self._through_view(statement)) is not None:
                 pending = [*named, *pending]
@@ -225,7 +233,7 @@ class _Functionalize:
         before: list[ast.stmt] = []
         for call, movable in calls_in_order(statement):
             operand = self.writes.written_operand(call) if call is not outermost else None
-            if not isinstance(operand, ast.Name) or not is_read(operand.id, statement, call, later):
+            if not isinstance(operand, ast.Name) or not self._is_read(operand.id, statement, call, later):
                 continue
             if not movable or read_before(operand.id, statement, call):
                 self._flag(statement, operand.id, "the expression around it")
@@ -236,6 +244,23 @@ class _Functionalize:
             read.nid = nid(call)  # type: ignore[attr-defined]
             Replace(call, read).visit(statement)
         return before
+
+    def _split_layers(self, statement: ast.stmt, later: Sequence[ast.stmt]) -> None:
+        """Call by itself the first layer of a Sequential that writes what something reads then."""
+        for call in [n for n in ast.walk(statement) if isinstance(n, ast.Call)]:
+            match call:
+                case ast.Call(args=[ast.Name(id=name)]) if self.writes.written_operand(call) is None:
+                    lost = self._is_read(name, statement, call, later)
+                    split = split_first_layer(self.program, self.function, call) if lost else None
+                    if split is not None:
+                        self._of(split)
+                        self.containers = replace(self.containers, writes=self.writes)
+
+    def _is_read(self, name: str, statement: ast.stmt, call: ast.Call, later: Sequence[ast.stmt]) -> bool:
+        """Whether a name is read elsewhere than in the call, or later; or another name of the same tensor is."""
+        keys = [t.key for t in self.bound.get(name, ())]
+        others = [n for n, held in self.bound.items() if keys and n != name and [t.key for t in held] == keys]
+        return is_read(name, statement, call, later) or any(is_read_in(later, n) for n in others)
 
     def _flag_lost(self, statement: ast.stmt, later: Sequence[ast.stmt]) -> None:
         """A tensor that a callee writes without handing it back, and that is read later."""

@@ -103,17 +103,26 @@ def is_read(name: str, statement: ast.stmt, call: ast.Call, later: Sequence[ast.
 
 
 def read_before(name: str, statement: ast.stmt, call: ast.Call) -> bool:
-    """Whether the name is read in the statement before the call, in the order of the source."""
+    """Whether something is computed of the name in the statement before the call, in the order of the source.
+
+    In ``torch.cat([x, self.relu(x)])`` nothing is: the list holds the tensor itself, which torch's call has written.
+    """
     place = (getattr(call, "lineno", 0), getattr(call, "col_offset", 0))
     inside = {id(n) for n in ast.walk(call)}
+    around = [n for n in ast.walk(statement) if isinstance(n, _TAKES_AT_END) and any(c is call for c in ast.walk(n))]
+    held = {id(child) for n in around for child in ast.iter_child_nodes(n)}
     return any(
         isinstance(n, ast.Name)
         and n.id == name
         and isinstance(n.ctx, ast.Load)
-        and id(n) not in inside
+        and id(n) not in inside | held
         and (getattr(n, "lineno", 0), getattr(n, "col_offset", 0)) < place
         for n in ast.walk(statement)
     )
+
+
+_TAKES_AT_END = ast.BinOp | ast.List | ast.Tuple | ast.Call | ast.keyword
+"""What evaluates all its operands before it does anything with one."""
 
 
 def calls_in_order(statement: ast.stmt) -> Iterator[tuple[ast.Call, bool]]:

@@ -22,7 +22,17 @@ from ms_port.passes.lowering.scope import Scope, Untranslatable, mark_functions
 
 
 def call_module(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
-    """``self.child(x)``."""
+    """``self.child(x)``; ``after_first(self.child, x)`` where its first layer is called by itself."""
+    made = _call_module(scope, node, facts)
+    if not hasattr(node, "after_first"):
+        return made
+    assert isinstance(made, ast.Call)
+    scope.work.op_functions.add("after_first")
+    func = mark_functions(ast.Name("after_first", ast.Load()), frozenset(["after_first"]))
+    return ast.Call(func, [made.func, *made.args], made.keywords)
+
+
+def _call_module(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
     if not scope.host and (function := as_function(scope, node)) is not None:
         try:
             return scope.use(scope.work.opmap.lower(function))
