@@ -152,6 +152,17 @@ def _distributions(torch: Any, draws: Draws) -> None:
     def bernoulli(self: Any, sample_shape: Any = ()) -> Any:
         return (torch.from_numpy(draws.uniform((*sample_shape, *self.probs.shape))) < self.probs).float()
 
+    def multivariate(self: Any, sample_shape: Any = ()) -> Any:
+        drawn = torch.from_numpy(draws.normal((*sample_shape, *self.loc.shape)))
+        return self.loc + (self.scale_tril @ drawn.unsqueeze(-1)).squeeze(-1)
+
+    def uniform(self: Any, sample_shape: Any = ()) -> Any:
+        width = self.high - self.low
+        return self.low + torch.from_numpy(draws.uniform((*sample_shape, *width.shape))) * width
+
+    known.MultivariateNormal.rsample, known.Uniform.rsample = multivariate, uniform
+    known.MultivariateNormal.sample = lambda self, sample_shape=(): multivariate(self, sample_shape).detach()
+    known.Uniform.sample = lambda self, sample_shape=(): uniform(self, sample_shape).detach()
     known.Categorical.sample, known.Normal.rsample, known.Bernoulli.sample = categorical, normal, bernoulli
     known.Normal.sample = lambda self, sample_shape=(): normal(self, sample_shape).detach()
 

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from migrating import parts
 
 NAMES = {"SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam", "clip_grad_norm_", "clip_grad_value_", "GradScaler", "save", "load"} | {
-    "DataLoader", "TensorDataset", "DistributedSampler", "Categorical", "NormalDistribution", "pad_sequence", "as_tensor", "FloatTensor", "ModuleDict", "Normalize", "Resize", "CenterCrop", "ToTensor", "assign", "random_split", "Generator", "WeightedRandomSampler", "pretrained_embedding", "load_state", "AveragedModel", "dense_of", "normal_draw", "strided", "OPTIMIZERS", "SCHEDULERS", "DATASETS", "index_by_numpy", "conv1d_of", "conv2d_of", "conv3d_of", "named_parameters", "named_buffers", "state_of", "SWALR", "update_bn", "set_attribute", "unique", "DoubleLSTMCell", "as_double"
+    "DataLoader", "TensorDataset", "DistributedSampler", "Categorical", "NormalDistribution", "MultivariateNormalDistribution", "UniformDistribution", "kl_divergence", "pad_sequence", "as_tensor", "FloatTensor", "ModuleDict", "Normalize", "Resize", "CenterCrop", "ToTensor", "assign", "random_split", "Generator", "WeightedRandomSampler", "pretrained_embedding", "load_state", "AveragedModel", "dense_of", "normal_draw", "strided", "OPTIMIZERS", "SCHEDULERS", "DATASETS", "index_by_numpy", "conv1d_of", "conv2d_of", "conv3d_of", "named_parameters", "named_buffers", "state_of", "SWALR", "update_bn", "set_attribute", "unique", "DoubleLSTMCell", "as_double"
 }  # fmt: skip
 OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("SGD", {"lr": 0.1}),
@@ -171,6 +171,38 @@ def test_distributions(ours: Any) -> None:
     assert float(ours.NormalDistribution(1.0, 2.0).log_prob(ms.Tensor(0.5))) == pytest.approx(
         float(normal.log_prob(torch.tensor(0.5))), rel=1e-5
     )
+
+
+def test_more_distributions(ours: Any) -> None:
+    import mindspore as ms
+
+    known = torch.distributions
+    generator = np.random.RandomState(0)
+    loc, value = generator.randn(4, 2).astype(np.float32), generator.randn(4, 2).astype(np.float32)
+    covariance = np.array([[2.0, 0.5], [0.5, 1.0]], np.float32)
+    pairs = [
+        (
+            known.MultivariateNormal(torch.tensor(loc), torch.tensor(covariance)),
+            ours.MultivariateNormalDistribution(ms.Tensor(loc), ms.Tensor(covariance)),
+        ),
+        (
+            known.MultivariateNormal(torch.tensor(loc[0]), scale_tril=torch.linalg.cholesky(torch.tensor(covariance))),
+            ours.MultivariateNormalDistribution(
+                ms.Tensor(loc[0]), scale_tril=ms.Tensor(np.linalg.cholesky(covariance).astype(np.float32))
+            ),
+        ),
+        (known.Uniform(-4.0, 4.0), ours.UniformDistribution(-4.0, 4.0)),
+    ]
+    for real, mine in pairs:
+        expected = real.log_prob(torch.tensor(value)).numpy()
+        np.testing.assert_allclose(mine.log_prob(ms.Tensor(value)).asnumpy(), expected, rtol=1e-5)
+        np.testing.assert_allclose(mine.entropy().asnumpy(), real.entropy().numpy(), rtol=1e-5)
+        assert mine.sample((3,)).shape == tuple(real.sample((3,)).shape)
+    real = known.kl_divergence(known.Normal(torch.tensor(loc), 2.0), known.Normal(torch.tensor(value), 0.5))
+    mine = ours.kl_divergence(
+        ours.NormalDistribution(ms.Tensor(loc), 2.0), ours.NormalDistribution(ms.Tensor(value), 0.5)
+    )
+    np.testing.assert_allclose(mine.asnumpy(), real.numpy(), rtol=1e-5)
 
 
 def test_pictures(ours: Any) -> None:

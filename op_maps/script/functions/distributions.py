@@ -70,3 +70,70 @@ class BernoulliDistribution:
     def entropy(self):
         probs = ops.clamp(self.probs, 1.1920929e-07, 1 - 1.1920929e-07)
         return -(probs * ops.log(probs) + (1 - probs) * ops.log(1 - probs))
+
+
+class MultivariateNormalDistribution:
+    """N(loc, covariance) over the last axis, by the lower factor of its covariance."""
+
+    def __init__(self, loc, covariance_matrix=None, precision_matrix=None, scale_tril=None, validate_args=None):
+        if precision_matrix is not None:
+            covariance_matrix = ops.inverse(precision_matrix)
+        self.scale_tril = ops.cholesky(covariance_matrix) if scale_tril is None else scale_tril
+        shape = (*(loc.shape[:-1] or self.scale_tril.shape[:-2]), loc.shape[-1])
+        self.loc = self.mean = loc.broadcast_to(shape)
+
+    @property
+    def covariance_matrix(self):
+        return ops.matmul(self.scale_tril, self.scale_tril.swapaxes(-1, -2))
+
+    def rsample(self, sample_shape=()):
+        drawn = ops.randn(*sample_shape, *self.loc.shape).expand_dims(-1)
+        return self.loc + ops.matmul(self.scale_tril, drawn).squeeze(-1)
+
+    def sample(self, sample_shape=()):
+        return ops.stop_gradient(self.rsample(sample_shape))
+
+    def log_prob(self, value):
+        apart = ops.matmul(ops.inverse(self.scale_tril), (value - self.loc).expand_dims(-1)).squeeze(-1)
+        size = self.loc.shape[-1]
+        return -0.5 * (size * math.log(2 * math.pi) + (apart**2).sum(-1)) - self._half_log_determinant()
+
+    def entropy(self):
+        size = self.loc.shape[-1]
+        found = 0.5 * size * (1 + math.log(2 * math.pi)) + self._half_log_determinant()
+        return found.broadcast_to(self.loc.shape[:-1])
+
+    def _half_log_determinant(self):
+        return ops.log((self.scale_tril * ops.eye(self.loc.shape[-1])).sum(-1)).sum(-1)
+
+
+class UniformDistribution:
+    """Even over [low, high)."""
+
+    def __init__(self, low, high, validate_args=None):
+        self.low = low if isinstance(low, Tensor) else Tensor(float(low))
+        self.high = high if isinstance(high, Tensor) else Tensor(float(high))
+
+    def rsample(self, sample_shape=()):
+        width = self.high - self.low
+        return self.low + ops.rand(*sample_shape, *width.shape) * width
+
+    def sample(self, sample_shape=()):
+        return ops.stop_gradient(self.rsample(sample_shape))
+
+    def log_prob(self, value):
+        inside = ops.logical_and(self.low <= value, value < self.high).astype(ms.float32)
+        return ops.log(inside) - ops.log(self.high - self.low)
+
+    def entropy(self):
+        return ops.log(self.high - self.low)
+
+
+def kl_divergence(p, q):
+    """KL(p, q) of two normal or two categorical distributions."""
+    if isinstance(p, NormalDistribution) and isinstance(q, NormalDistribution):
+        ratio, apart = (p.scale / q.scale) ** 2, ((p.loc - q.loc) / q.scale) ** 2
+        return 0.5 * (ratio + apart - 1 - ops.log(ratio))
+    if isinstance(p, Categorical) and isinstance(q, Categorical):
+        return (p.probs * (p.logits - q.logits)).sum(-1)
+    raise NotImplementedError(f"no divergence of {type(p).__name__} and {type(q).__name__}")
