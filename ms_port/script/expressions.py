@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ms_port.opmap import RANDOM_NAME, Call, NoLowering, OpMap
-from ms_port.script import chosen, classes, library, methods
+from ms_port.script import chosen, classes, derived, library, methods
 from ms_port.script.apis import apis, is_foreign, normal
 from ms_port.script.inference import Inference
 from ms_port.script.kinds import is_module, is_tensor
 from ms_port.script.needs import Needs, Note
 from ms_port.script.partials import BUILDERS, as_lambda, partial
 from ms_port.script.placeholders import ASSUMED, ATOMS, DTYPE_NAMES, Placeholders, literal, wrapped
-from ms_port.script.project import Function, Kind, Module
+from ms_port.script.project import Class, Function, Kind, Module
 from ms_port.script.results import api_kind
 from ms_port.script.source import Source, dotted
 from ms_port.script.special import SPECIAL
@@ -283,6 +283,7 @@ class Expressions:
 
     def _call(self, node: ast.Call) -> str | None:
         held = chosen.call(self, node) or chosen.value(self, node) or partial(self, node)
+        held = held or derived.constructor(self, node)
         if held is not None:
             return held
         kind = self._kind(node.func)
@@ -305,7 +306,9 @@ class Expressions:
             and not self.in_cell
             and not self._inside_layers
         ):
-            return f"{self._inner(node)}.set_train()"
+            return f"{self._made(node, kind[1])}.set_train()"
+        if isinstance(kind, tuple) and kind[0] == "class":
+            return derived.instance(self, node, kind[1])
         if isinstance(node.func, ast.Attribute):
             return methods.call(self, node, node.func)
         return None
@@ -323,10 +326,11 @@ class Expressions:
             return None
         return filled.fill(self.needs.localized(found.expression, filled.texts.keys()))
 
-    def _inner(self, node: ast.Call) -> str:
+    def _made(self, node: ast.Call, cls: Class) -> str:
+        """An instance of a class of the project; what is made for it inside takes its mode."""
         self._inside_layers += 1
         try:
-            return self.splice(node)
+            return derived.instance(self, node, cls) or self.splice(node)
         finally:
             self._inside_layers -= 1
 

@@ -98,6 +98,18 @@ LINES = {
         "from torch.nn.modules.pixelshuffle import PixelShuffle\nm = PixelShuffle(2)",
         "nn.PixelShuffle(2)",
     ),
+    "a convolution's own constructor": (
+        "class C(nn.Conv2d):\n    def __init__(self, i, o):\n        super().__init__(i, o, 3)",
+        "super().__init__(i, o, 3, pad_mode='valid', has_bias=True)",
+    ),
+    "a layer's constructor by its class": (
+        "class D(nn.Dropout):\n    def __init__(self):\n        nn.Dropout.__init__(self, 0.25)",
+        "nn.Dropout.__init__(self, p=0.25)",
+    ),
+    "an instance of what is derived from a layer": (
+        "class C(nn.Conv1d):\n    def forward(self, x):\n        return super().forward(x)\nclass C2(C):\n    pass\nc = C2(2, 3, 1)",
+        "c = C2(2, 3, 1, pad_mode='valid', has_bias=True).set_train()",
+    ),
     "a Sequential that grows": ("m = nn.Sequential()\nm.add_module('a', nn.ReLU())", "import sequential_as_torch"),
     "an attribute of a Sequential": (
         "class B(nn.Sequential):\n    def __init__(self):\n        super().__init__()\n        self.fc = nn.Linear(2, 2)",
@@ -811,3 +823,10 @@ optimizer.step()
 """
     text, found = migrated(tmp_path, source)
     assert text.count("y = w * x") == 1 and not found.open
+
+
+@pytest.mark.parametrize("given", ["*args, **kwargs", "*args", "3, 4, **kwargs"])
+def test_a_layers_constructor_with_unknown_arguments_raises(tmp_path: Path, given: str) -> None:
+    source = f"{HEAD}class C(nn.Conv2d):\n    def __init__(self, *args, **kwargs):\n        super().__init__({given})\n"
+    text, found = migrated(tmp_path, source)
+    assert "MSP602: torch.nn.Conv2d: in a class derived from it" in text and "# super()" in text and found.open
