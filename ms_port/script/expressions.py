@@ -297,7 +297,8 @@ class Expressions:
         if isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "issubclass") and len(node.args) == 2:
             return classes.asked(self, node)
         written = node.args[:1] if isinstance(node.func, ast.Name) and node.func.id == "setattr" else []
-        if any(methods.may_be_sequential(self.inference.of(held)) for held in written):
+        kinds = [self.inference.of(held) for held in written]
+        if any(methods.may_be_sequential(k) or (k is None and self._says("Sequential")) for k in kinds):
             self.needs.name("sequential_as_torch")
         if (
             isinstance(kind, tuple)

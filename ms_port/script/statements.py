@@ -199,6 +199,8 @@ class Statements:
     def _grows(self, target: ast.expr, value: ast.expr) -> bool:
         """Whether a Sequential, or what is derived from it, may get another cell."""
         kind, made = (self.e.inference.of(n) for n in (getattr(target, "value", target), value))
+        if kind is None and isinstance(target, ast.Attribute) and is_module(made):  # of an argument, say
+            return self.e._says("Sequential")
         return isinstance(target, ast.Attribute) and may_be_sequential(kind) and (made is None or is_module(made))
 
     def _of_layer(self, target: ast.Attribute) -> bool:

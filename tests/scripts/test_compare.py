@@ -37,6 +37,7 @@ RUNS = {
     "mixed_types.py": "",
     "own_backward.py": "",
     "augmented.py": "",
+    "adapters.py": "",
     "derived.py": "",
     "growing.py": "",
     "side_effects.py": "",

@@ -110,6 +110,14 @@ LINES = {
         "class C(nn.Conv1d):\n    def forward(self, x):\n        return super().forward(x)\nclass C2(C):\n    pass\nc = C2(2, 3, 1)",
         "c = C2(2, 3, 1, pad_mode='valid', has_bias=True).set_train()",
     ),
+    "a list of parameters": (
+        "p = nn.ParameterList([nn.Parameter(torch.ones(2))])\ny = p[0] * 2",
+        "p = ListOfParameters([Parameter(ops.ones((2,)), requires_grad=True)])",
+    ),
+    "a layer put into a model that is not known": (
+        "def swap(m, name):\n    setattr(m, name, nn.Linear(2, 2))\ns = nn.Sequential",
+        "import sequential_as_torch",
+    ),
     "a Sequential that grows": ("m = nn.Sequential()\nm.add_module('a', nn.ReLU())", "import sequential_as_torch"),
     "an attribute of a Sequential": (
         "class B(nn.Sequential):\n    def __init__(self):\n        super().__init__()\n        self.fc = nn.Linear(2, 2)",
