@@ -89,15 +89,16 @@ def feature_dropout(x: Tensor, rand: nn.Cell, p: float = 0.5, training: bool = T
     return x * (rand(shape, x.dtype) >= p).astype(x.dtype) / (1.0 - p)
 
 
-def alpha_dropout(x: Tensor, rand: nn.Cell, p: float = 0.5, training: bool = False) -> Tensor:
-    """F.alpha_dropout: keeps mean and variance of SELU's outputs; ``rand`` draws the mask."""
+def alpha_dropout(x: Tensor, rand: nn.Cell, p: float = 0.5, training: bool = False, by_channel: bool = False) -> Tensor:
+    """F.alpha_dropout: keeps mean and variance of SELU's outputs; ``by_channel``: F.feature_alpha_dropout."""
     if not training or p == 0.0:
         return x
     if p == 1.0:
         return x * 0.0
     alpha = -1.7580993408473766
     scale = ((1.0 - p) * (1.0 + p * alpha * alpha)) ** -0.5
-    keep = (rand(x.shape, x.dtype) >= p).astype(x.dtype)
+    shape = x.shape[:2] + (1,) * (x.ndim - 2) if by_channel else x.shape
+    keep = (rand(shape, x.dtype) >= p).astype(x.dtype)
     return (x * keep + alpha * (1.0 - keep)) * scale - scale * alpha * p
 
 
