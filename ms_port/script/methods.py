@@ -6,12 +6,14 @@ import ast
 from typing import TYPE_CHECKING
 
 from ms_port.opmap import NoLowering
+from ms_port.script.apis import normal
 from ms_port.script.kinds import DEVICE_FLAGS, MAPPING, TENSOR_ONLY, is_module, is_tensor
 from ms_port.script.placeholders import DTYPE_NAMES
+from ms_port.script.project import canonical
 
 if TYPE_CHECKING:
     from ms_port.script.expressions import Expressions
-    from ms_port.script.project import Kind
+    from ms_port.script.project import Class, Kind
 
 SAME = frozenset(
     "cuda cpu contiguous pin_memory share_memory_ share_memory requires_grad_ npu clone_ xpu mps coalesce to_dense".split()
@@ -65,6 +67,9 @@ def attribute(e: Expressions, node: ast.Attribute) -> str | None:
     kind = e.inference.of(node.value)
     if isinstance(kind, tuple) and kind[0] == "layer":
         return _layer_attribute(e, node, str(kind[1]))
+    cls: Class | None = kind[1] if isinstance(kind, tuple) and kind[0] == "inst" else None
+    if cls is not None and node.attr not in cls.attributes and (name := derived_from(cls)) is not None:
+        return _layer_attribute(e, node, name)
     if kind == ("tuple", "tensor", "tensor") and node.attr in ("values", "indices"):
         return f"{e.atom(node.value)}[{int(node.attr == 'indices')}]"
     if is_tensor(kind):
@@ -89,6 +94,13 @@ def attribute(e: Expressions, node: ast.Attribute) -> str | None:
     if is_module(kind) and node.attr in ("forward",):
         return f"{e.atom(node.value)}.construct"
     return None
+
+
+def derived_from(cls: Class) -> str | None:
+    """The layer of torch's that a class of the project is derived from."""
+    names = [normal(canonical(cls.module, base)) for base in cls.bases]
+    layers = [n for n in names if n.startswith("torch.nn.") and n.count(".") == 2 and n[9:10].isupper()]
+    return layers[0] if layers else None
 
 
 def _layer_attribute(e: Expressions, node: ast.Attribute, api: str) -> str | None:

@@ -118,6 +118,10 @@ LINES = {
         "def swap(m, name):\n    setattr(m, name, nn.Linear(2, 2))\ns = nn.Sequential",
         "import sequential_as_torch",
     ),
+    "a setting of what is derived from a layer": (
+        "class C(nn.Conv2d):\n    def forward(self, x):\n        return F.conv2d(x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)",
+        "groups=self.group)",
+    ),
     "a Sequential that grows": ("m = nn.Sequential()\nm.add_module('a', nn.ReLU())", "import sequential_as_torch"),
     "an attribute of a Sequential": (
         "class B(nn.Sequential):\n    def __init__(self):\n        super().__init__()\n        self.fc = nn.Linear(2, 2)",
