@@ -102,6 +102,23 @@ class WritesInFirstLayer(nn.Module):
         return torch.cat([x, self.act(x), shortcut], dim=1)
 
 
+class WholeNumbers(nn.Module):
+    """Arithmetic on sizes that graphs do otherwise than Python: rounding gives whole numbers, powers fractions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dim = 4
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        c = int(x.size(1))
+        half, third = round(c * 0.5), int(round(c * 0.3))  # noqa: RUF046
+        x = self.layer(x)
+        left, right = x[:, :half], x[:, half:]
+        scale = self.dim**-1 + pow(c, -2) + 3**-1 * c**2
+        return torch.cat([left * scale, right * x.shape[0] ** -1, x[:, :third] * 2**third], dim=1)
+
+
 class _Dims(nn.Module):
     """Sets no layer and nothing that a graph reads, only what the constructors of its classes read."""
 
@@ -146,6 +163,7 @@ class BaseHoldsSettings(_Encodes):
 
 
 CASES = {
+    "whole numbers": (WholeNumbers, (_x(2, 4),)),
     "writes in first layer": (WritesInFirstLayer, (_x(2, 3, 4, 4),)),
     "decorated factories": (DecoratedFactories, (_x(2, 4),)),
     "base holds settings": (lambda: BaseHoldsSettings([2, 3, 4]), (_x(2, 4),)),

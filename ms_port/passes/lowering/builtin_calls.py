@@ -7,7 +7,16 @@ from collections.abc import Sequence
 
 from ms_port.ir.program import CallFact, Program
 from ms_port.ir.tree import literal, nid
-from ms_port.ir.values import ClassValue, Literal, ModuleValue, ObjectValue, SequenceValue, TensorValue, holds_tensor
+from ms_port.ir.values import (
+    ClassValue,
+    Literal,
+    ModuleValue,
+    ObjectValue,
+    SequenceValue,
+    TensorValue,
+    Value,
+    holds_tensor,
+)
 from ms_port.passes.cell_names import CELL_NAMES
 from ms_port.passes.lowering.configs import field_of
 from ms_port.passes.lowering.expressions import lower
@@ -65,7 +74,7 @@ def lower_builtin(scope: Scope, node: ast.Call, facts: Sequence[CallFact], name:
     allowed = HOST_BUILTINS if scope.host else GRAPH_BUILTINS
     if isinstance(node.func, ast.Name) and short in allowed and (node.func.id == short or scope.host):
         made = _rebuilt(scope, node, lower(scope, node.func))  # by its own name or by a variable that holds it
-        return _decided_quantifier(made, short) if short in ("all", "any") else made
+        return made if scope.host else _as_python_has_it(made, short, facts)
     if name.startswith("math."):
         return _rebuilt(scope, node, lower(scope, node.func))
     if scope.host and name.startswith(("itertools.", "copy.", "_functools.")):
@@ -78,6 +87,21 @@ def lower_builtin(scope: Scope, node: ast.Call, facts: Sequence[CallFact], name:
     if isinstance(node.func, ast.Attribute) and _is_container_method(name):
         return _container_method(scope, node, facts)
     raise Untranslatable(node, f"`{name}` has no counterpart in the port")
+
+
+def _as_python_has_it(made: ast.Call, name: str, facts: Sequence[CallFact]) -> ast.expr:
+    """A builtin in graph code: there ``round(2.5)`` is the float 2.0, which no slice takes, and ``pow(2, -1)`` is 0."""
+    if name in ("all", "any"):
+        return _decided_quantifier(made, name)
+    if name == "round" and len(made.args) == 1 and _gives_ints(facts):
+        return ast.Call(ast.Name("int", ast.Load()), [made], [])
+    results = [f.result for f in facts]
+    if name == "pow" and all(map(_is_int, (v for f in facts for v in f.args))) and not all(map(_is_int, results)):
+        made.args[0] = ast.Call(ast.Name("float", ast.Load()), [made.args[0]], [])
+    match made:
+        case ast.Call(func=ast.Name(id="int"), args=[ast.Call(func=ast.Name(id="int")) as inner]):
+            return inner  # `int(round(x))`
+    return made
 
 
 def _decided_quantifier(made: ast.expr, name: str) -> ast.expr:
@@ -106,8 +130,12 @@ def _takes_tensors(facts: Sequence[CallFact]) -> bool:
 
 
 def _gives_ints(facts: Sequence[CallFact]) -> bool:
-    """Whether numpy gives integers, which no layer of MindSpore takes for a size as they are."""
-    return all(isinstance(f.result, Literal) and type(f.result.value) is int for f in facts)
+    """Whether a call always gives whole numbers. (numpy's no layer of MindSpore takes for a size as they are.)"""
+    return all(_is_int(f.result) for f in facts)
+
+
+def _is_int(value: Value) -> bool:
+    return isinstance(value, Literal) and type(value.value) is int
 
 
 def _numpy_function(scope: Scope, node: ast.Call, name: str) -> ast.expr:

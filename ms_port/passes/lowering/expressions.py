@@ -365,12 +365,38 @@ def _binary(scope: Scope, node: ast.expr) -> ast.expr:
         return lowered
     if not scope.host and isinstance(lowered, ast.BinOp) and (flags := _of_flags(scope, node, lowered)) is not None:
         return flags
+    if not scope.host and isinstance(lowered, ast.BinOp) and _is_power_below_one(scope, node):
+        number = lowered.left
+        fixed = isinstance(number, ast.Constant) and isinstance(number.value, int)
+        made = literal(float(number.value)) if fixed else ast.Call(ast.Name("float", ast.Load()), [number], [])  # type: ignore[attr-defined]
+        lowered.left = made
+        return lowered
     name = _SHIFTS.get(type(node.op))
     tensors = any(isinstance(v, TensorValue) for side in (node.left, node.right) for v in scope.values(side))
     if name is None or scope.host or not tensors or not isinstance(lowered, ast.BinOp):
         return lowered
     function = ast.Attribute(ast.Name("ops", ast.Load()), name, ast.Load())
     return ast.Call(function, [lowered.left, lowered.right], [])
+
+
+def _is_power_below_one(scope: Scope, node: ast.BinOp) -> bool:
+    """``dim ** -1`` of whole numbers, which is a fraction in Python and 0 in a graph."""
+    values = scope.values(node)
+    return (
+        isinstance(node.op, ast.Pow)
+        and bool(values)
+        and any(isinstance(v, Literal) and type(v.value) is float for v in values)
+        and _is_whole(scope, node.left)
+        and _is_whole(scope, node.right)
+    )
+
+
+def _is_whole(scope: Scope, node: ast.expr) -> bool:
+    try:
+        return type(ast.literal_eval(node)) is int
+    except ValueError:
+        values = scope.values(node)
+        return bool(values) and all(isinstance(v, Literal) and type(v.value) is int for v in values)
 
 
 def _are_truths(scope: Scope, node: ast.BinOp) -> bool:
