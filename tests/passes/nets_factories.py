@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from dataclasses import dataclass
 from functools import partial
@@ -147,6 +148,69 @@ def made_with(builder: Builder, width: int) -> List[nn.Module]:
     return builder(width, ['{"out": 5}'])
 
 
+class Feed(nn.Module):
+    def __init__(self, width: int, inner: int) -> None:
+        super().__init__()
+        self.wide = nn.Linear(width, inner)
+        self.narrow = nn.Linear(inner, width)
+        self.drop = nn.Dropout(0.0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.narrow(self.drop(self.wide(x).relu()))
+
+
+class Layer(nn.Module):
+    """Keeps the part that it is given, and knows its width."""
+
+    def __init__(self, width: int, feed: nn.Module) -> None:
+        super().__init__()
+        self.width = width
+        self.feed = feed
+        self.norm = nn.BatchNorm1d(width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.feed(self.norm(x))
+
+
+def clones(module: nn.Module, count: int) -> nn.ModuleList:
+    return nn.ModuleList([copy.deepcopy(module) for _ in range(count)])
+
+
+class Encoder(nn.Module):
+    """Copies of one layer, and the layer itself."""
+
+    def __init__(self, layer: Layer, count: int) -> None:
+        super().__init__()
+        self.first = layer
+        self.layers = clones(layer, count)
+        self.norm = nn.LayerNorm(layer.width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x)
+        for layer in self.layers:
+            x = layer(x)
+        return self.norm(x)
+
+
+class Copied(nn.Module):
+    def __init__(self, encoder: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.encoder, self.head = encoder, head
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.encoder(x))
+
+
+def copied(count: int = 2, width: int = 4) -> Copied:
+    c = copy.deepcopy
+    feed = Feed(width, 6)
+    model = Copied(Encoder(Layer(width, c(feed)), count), nn.Sequential(nn.Linear(width, 3), c(Feed(3, 2))))
+    for p in model.parameters():
+        if p.dim() > 1:
+            nn.init.xavier_uniform_(p)
+    return model
+
+
 x4 = torch.randn(3, 4, generator=torch.Generator().manual_seed(9))
 
 CASES: Dict[str, Tuple[Callable[[], nn.Module], Tuple[Tensor, ...]]] = {
@@ -156,4 +220,5 @@ CASES: Dict[str, Tuple[Callable[[], nn.Module], Tuple[Tensor, ...]]] = {
     "by class": (ByClass, (x4,)),
     "built": (Built, (x4,)),
     "built by method": (BuiltByMethod, (x4,)),
+    "copied": (copied, (x4,)),
 }

@@ -6,7 +6,8 @@ import ast
 from collections.abc import Mapping, Sequence
 
 from ms_port.ir.program import CallFact
-from ms_port.ir.values import Literal, ObjectValue
+from ms_port.ir.tree import expression
+from ms_port.ir.values import Literal, ModuleValue, ObjectValue
 from ms_port.passes.lowering.arguments import user_arguments
 from ms_port.passes.lowering.configs import argument_value
 from ms_port.passes.lowering.expressions import lower
@@ -43,6 +44,9 @@ def copied(scope: Scope, node: ast.Call, facts: Sequence[CallFact]) -> ast.expr:
     """``copy.copy(config)`` -> ``replace(config)``; a copy of plain values is one by their type."""
     result, given = facts[0].result, lower(scope, node.args[0])
     match result:
+        case ModuleValue() if getattr(facts[0].callee, "name", "") == "copy:deepcopy":
+            # A copied cell has parameters of its own, which are named by where it is put.
+            return ast.Call(expression("copy.deepcopy"), [given], [])
         case ObjectValue(kind="config"):
             return ast.Call(ast.Name("replace", ast.Load()), [given], [])
         case Literal(value=list() | dict() | set()):

@@ -248,6 +248,8 @@ def _function(scope: Scope, node: ast.AST, value: FunctionValue) -> ast.expr:
         return expression(f"{owner.name}.{function.name}")
     if value.name.startswith(("math.", "builtins.")):
         return expression(value.name.removeprefix("builtins."))
+    if value.name == "copy:deepcopy" and scope.host:
+        return expression("copy.deepcopy")
     if (sign := _OPERATORS.get(value.name)) is not None:
         return expression(f"lambda x, y: x {sign} y")
     raise Untranslatable(node, f"the function {value.name} is not part of the port")

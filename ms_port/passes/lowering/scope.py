@@ -134,8 +134,10 @@ class Work:
         try:
             yield
         except Untranslatable:
+            drops = self.drops  # why it can't be
             for name, value in before.items():
                 setattr(self, name, value)
+            self.drops = drops
             raise
 
     def need(self, key: str, node: ast.AST | None = None) -> None:
