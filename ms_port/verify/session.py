@@ -210,7 +210,7 @@ def shapes_of(arrays: Sequence[Array | Truth]) -> list[tuple[list[int], str]]:
 
 
 def check_inputs(model: nn.Module, inputs: Inputs) -> None:
-    """Raise BadInput if the inputs are not arguments of ``forward`` or hold no tensor."""
+    """Raise BadInput if the inputs are not arguments of ``forward``."""
     try:
         inspect.signature(model.forward).bind(*inputs.args, **inputs.kwargs)
     except TypeError as error:
@@ -218,8 +218,6 @@ def check_inputs(model: nn.Module, inputs: Inputs) -> None:
         raise BadInput(
             f"the inputs do not fit forward: {error}", where=where, advice="check names and order"
         ) from error
-    if not inputs.tensors():
-        raise BadInput("there is no tensor among the inputs", advice="name them with --input or --inputs")
 
 
 _ADVICE = {
