@@ -74,6 +74,8 @@ def lower_builtin(scope: Scope, node: ast.Call, facts: Sequence[CallFact], name:
     allowed = HOST_BUILTINS if scope.host else GRAPH_BUILTINS
     if isinstance(node.func, ast.Name) and short in allowed and (node.func.id == short or scope.host):
         made = _rebuilt(scope, node, lower(scope, node.func))  # by its own name or by a variable that holds it
+        if short in ("all", "any"):
+            return _decided_quantifier(made, short)
         return made if scope.host else _as_python_has_it(made, short, facts)
     if name.startswith("math."):
         return _rebuilt(scope, node, lower(scope, node.func))
@@ -91,8 +93,6 @@ def lower_builtin(scope: Scope, node: ast.Call, facts: Sequence[CallFact], name:
 
 def _as_python_has_it(made: ast.Call, name: str, facts: Sequence[CallFact]) -> ast.expr:
     """A builtin in graph code: there ``round(2.5)`` is the float 2.0, which no slice takes, and ``pow(2, -1)`` is 0."""
-    if name in ("all", "any"):
-        return _decided_quantifier(made, name)
     if name == "round" and len(made.args) == 1 and _gives_ints(facts):
         return ast.Call(ast.Name("int", ast.Load()), [made], [])
     results = [f.result for f in facts]
