@@ -79,20 +79,23 @@ class _Twins:
     """An instance beside a model that its class built again."""
 
     def __init__(self, first: nn.Module, second: nn.Module) -> None:
-        self.pairs = list(zip(_modules(first), _modules(second), strict=True))  # raises ValueError: not alike
+        self.first, self.second = first, second
+        self.twin: dict[int, nn.Module] = {}
+        """Id of a module of the first -> the module in its place."""
         self.seen: set[tuple[int, int]] = set()
 
     @property
     def alike(self) -> bool:
         """Whether they differ in values of parameters and buffers only."""
-        first, second = self.pairs[0][0][1], self.pairs[0][1][1]
+        ours, theirs = _modules(self.first), _modules(self.second)
+        if [(name, type(m)) for name, m in ours] != [(name, type(m)) for name, m in theirs]:
+            return False
+        self.twin = {id(a): b for (_, a), (_, b) in zip(ours, theirs, strict=True)}
         return (
-            all(a[0] == b[0] and type(a[1]) is type(b[1]) for a, b in self.pairs)
-            and _ties([(name, module) for (name, module), _ in self.pairs])
-            == _ties([(name, module) for _, (name, module) in self.pairs])
-            and _shapes(first) == _shapes(second)
-            and _ties(_tensors(first)) == _ties(_tensors(second))
-            and all(self._settings(a[1], b[1]) for a, b in self.pairs)
+            _ties(ours) == _ties(theirs)
+            and _shapes(self.first) == _shapes(self.second)
+            and _ties(_tensors(self.first)) == _ties(_tensors(self.second))
+            and all(self._settings(a, self.twin[id(a)]) for _, a in ours)
         )
 
     def _settings(self, a: nn.Module, b: nn.Module) -> bool:
@@ -108,7 +111,7 @@ class _Twins:
         if type(a) is not type(b):
             return False
         if isinstance(a, nn.Module):
-            return any(a is one and b is two for (_, one), (_, two) in self.pairs)
+            return self.twin.get(id(a)) is b
         if isinstance(a, Tensor):
             return a.shape == b.shape and a.dtype == b.dtype and bool(torch.equal(a, b))
         if isinstance(a, np.ndarray):

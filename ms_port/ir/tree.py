@@ -70,6 +70,13 @@ def names_stored(node: ast.AST) -> set[str]:
     return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
 
 
+def defaults_of(args: ast.arguments) -> dict[str, ast.expr]:
+    """The defaults of a function's parameters by name; those without one are left out."""
+    names = [a.arg for a in [*args.posonlyargs, *args.args]]
+    found = dict(zip(names[len(names) - len(args.defaults) :], args.defaults, strict=True))
+    return found | {a.arg: d for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if d is not None}
+
+
 def is_self_attribute(node: ast.AST) -> bool:
     """``self.x``."""
     return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"

@@ -168,6 +168,11 @@ def holds_tensor(value: Value) -> bool:
     return False
 
 
+def is_whole(value: Value) -> bool:
+    """A literal of type int (a bool is none)."""
+    return isinstance(value, Literal) and type(value.value) is int
+
+
 def items_of(value: Value | None) -> tuple[Value, ...]:
     """The items of a tuple or list that was seen, as the values of ``*args``."""
     match value:

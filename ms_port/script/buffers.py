@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from ms_port.script.project import Class, canonical
-
 if TYPE_CHECKING:
     from ms_port.script.expressions import Expressions
+    from ms_port.script.project import Class
 
 OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "+",
@@ -52,8 +51,8 @@ def _registered(e: Expressions, cls: Class, name: str, depth: int = 0) -> bool |
             flags = [*call.args[2:3], *(k.value for k in call.keywords if k.arg == "persistent")]
             return not any(isinstance(flag, ast.Constant) and flag.value is False for flag in flags)
     for base in cls.bases:
-        other = cls.module.classes.get(base) or e.inference.project.resolve(canonical(cls.module, base))
-        if isinstance(other, Class) and other is not cls and depth < 12:
+        other = e.inference.project.base(cls, base)
+        if other is not None and depth < 12:
             found = _registered(e, other, name, depth + 1)
             if found is not None:
                 return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ms_port.opmap import NoLowering
@@ -43,10 +43,8 @@ def instance(e: Expressions, node: ast.Call, cls: Class) -> str | None:
         if base is not None:
             given = _arguments(e, node, base, node.args)
             return None if given is None else f"{e.render(node.func)}({given})"
-        inherited = (
-            cls.module.classes.get(b) or e.inference.project.resolve(canonical(cls.module, b)) for b in cls.bases
-        )
-        other = next((found for found in inherited if isinstance(found, Class) and found is not cls), None)
+        inherited = (e.inference.project.base(cls, base) for base in cls.bases)
+        other = next((found for found in inherited if found is not None), None)
         if other is None:
             return None
         cls = other
@@ -55,12 +53,19 @@ def instance(e: Expressions, node: ast.Call, cls: Class) -> str | None:
 
 def _layer(e: Expressions, cls: Class) -> ast.expr | None:
     """The base that is a layer of torch's, where MindSpore's takes other arguments."""
+    for base, name in layers(cls):
+        if name.removeprefix("torch.nn.") not in CONTAINERS:
+            return base if name in e.op_map and name not in apis().parts else None
+    return None
+
+
+def layers(cls: Class) -> Iterator[tuple[ast.expr, str]]:
+    """The bases of a class that are classes of torch.nn, with their names there."""
     for base in cls.node.bases:
         name = normal(canonical(cls.module, dotted(base) or ""))
         last = name.removeprefix("torch.nn.")
-        if name == f"torch.nn.{last}" and last.isidentifier() and last[:1].isupper() and last not in CONTAINERS:
-            return base if name in e.op_map and name not in apis().parts else None
-    return None
+        if name == f"torch.nn.{last}" and last.isidentifier() and last[:1].isupper():
+            yield base, name
 
 
 def _holder(e: Expressions, holder: ast.expr) -> str:

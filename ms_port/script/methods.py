@@ -6,10 +6,9 @@ import ast
 from typing import TYPE_CHECKING
 
 from ms_port.opmap import NoLowering
-from ms_port.script.apis import normal
+from ms_port.script.derived import layers
 from ms_port.script.kinds import DEVICE_FLAGS, MAPPING, TENSOR_ONLY, is_module, is_tensor
 from ms_port.script.placeholders import DTYPE_NAMES
-from ms_port.script.project import canonical
 
 if TYPE_CHECKING:
     from ms_port.script.expressions import Expressions
@@ -68,8 +67,8 @@ def attribute(e: Expressions, node: ast.Attribute) -> str | None:
     if isinstance(kind, tuple) and kind[0] == "layer":
         return _layer_attribute(e, node, str(kind[1]))
     cls: Class | None = kind[1] if isinstance(kind, tuple) and kind[0] == "inst" else None
-    if cls is not None and node.attr not in cls.attributes and (name := derived_from(cls)) is not None:
-        return _layer_attribute(e, node, name)
+    if cls is not None and node.attr not in cls.attributes and (layer := next(layers(cls), None)) is not None:
+        return _layer_attribute(e, node, layer[1])
     if kind == ("tuple", "tensor", "tensor") and node.attr in ("values", "indices"):
         return f"{e.atom(node.value)}[{int(node.attr == 'indices')}]"
     if is_tensor(kind):
@@ -94,13 +93,6 @@ def attribute(e: Expressions, node: ast.Attribute) -> str | None:
     if is_module(kind) and node.attr in ("forward",):
         return f"{e.atom(node.value)}.construct"
     return None
-
-
-def derived_from(cls: Class) -> str | None:
-    """The layer of torch's that a class of the project is derived from."""
-    names = [normal(canonical(cls.module, base)) for base in cls.bases]
-    layers = [n for n in names if n.startswith("torch.nn.") and n.count(".") == 2 and n[9:10].isupper()]
-    return layers[0] if layers else None
 
 
 def _layer_attribute(e: Expressions, node: ast.Attribute, api: str) -> str | None:

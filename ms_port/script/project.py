@@ -103,6 +103,11 @@ class Project:
             name = module.names[last]
         return None
 
+    def base(self, cls: Class, name: str) -> Class | None:
+        """The class of this project that another has as the base ``name``; None where it is none, or the class itself."""
+        found = cls.module.classes.get(name) or self.resolve(canonical(cls.module, name))
+        return found if isinstance(found, Class) and found is not cls else None
+
 
 SETTINGS = (".yaml", ".yml", ".json", ".toml", ".ini", ".cfg")
 """Files in which projects name their layers, optimizers and losses."""
@@ -162,7 +167,7 @@ def load(root: Path) -> Project:
     _starred(project)
     for module in project.modules.values():
         for found in module.classes.values():
-            found.family = family(project, module, found)
+            found.family = family(project, found)
     return project
 
 
@@ -172,7 +177,7 @@ def reread(project: Project, module: Module, text: str) -> None:
     _localize(project)
     _starred(project)
     for found in project.modules[module.dotted].classes.values():
-        found.family = family(project, project.modules[module.dotted], found)
+        found.family = family(project, found)
 
 
 def _module(path: Path, relative: str, source: Source, name: str) -> Module:
@@ -313,21 +318,21 @@ def canonical(module: Module, text: str) -> str:
     return f"{target}.{rest}" if rest else target
 
 
-def family(project: Project, module: Module, found: Class, depth: int = 0) -> str | None:
+def family(project: Project, found: Class, depth: int = 0) -> str | None:
     """What a class is by its bases, through classes of the project."""
     for base in found.bases:
-        name = canonical(module, base)
+        name = canonical(found.module, base)
         if name in FAMILIES:
             return FAMILIES[name]
         if name.startswith("torch.nn.") and name.rpartition(".")[2][:1].isupper():
             return "module"
         if name.startswith("torchvision.datasets."):
             return "dataset"
-        other = module.classes.get(base) or project.resolve(name)
-        if isinstance(other, Class) and other is not found and depth < 12:
-            inherited = family(project, other.module, other, depth + 1)
+        other = project.base(found, base)
+        if other is not None and depth < 12:
+            inherited = family(project, other, depth + 1)
             if inherited:
                 return inherited
-        if any(star.startswith("torch") for star in module.stars) and base == "Module":
+        if any(star.startswith("torch") for star in found.module.stars) and base == "Module":
             return "module"
     return None

@@ -387,8 +387,8 @@ class Walker:
                 return method.returns
             return ("func", method)
         for base in cls.bases:
-            other = cls.module.classes.get(base) or self.inference.project.resolve(canonical(cls.module, base))
-            if isinstance(other, Class) and other is not cls and depth < 12:
+            other = self.inference.project.base(cls, base)
+            if other is not None and depth < 12:
                 found = self._member(other, name, depth + 1)
                 if found is not None:
                     return found

@@ -4,22 +4,7 @@ from __future__ import annotations
 
 from mindspore import Tensor, ops
 
-from .functional import log1p_exp
 from .layer_losses import reduced
-
-
-def binary_cross_entropy_with_logits(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    reduction: str = "mean",
-    pos_weight: Tensor | None = None,
-) -> Tensor:
-    """F.binary_cross_entropy_with_logits."""
-    softplus = log1p_exp(-input)
-    factor = 1.0 if pos_weight is None else 1.0 + (pos_weight - 1.0) * target
-    losses = (1.0 - target) * input + factor * softplus
-    return reduced(losses if weight is None else losses * weight, reduction)
 
 
 def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False) -> Tensor:
@@ -72,17 +57,6 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, red
     return reduced(losses, reduction)
 
 
-def cosine_embedding_loss(
-    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean"
-) -> Tensor:
-    """F.cosine_embedding_loss of (N, D) or (D,) (ops.cosine_embedding_loss divides by 0 for a vector of zeros)."""
-    sizes = (ops.square(input1).sum(-1) + 1e-12) * (ops.square(input2).sum(-1) + 1e-12)
-    cosine = (input1 * input2).sum(-1) / ops.sqrt(sizes)
-    zeros = ops.zeros_like(cosine)
-    near, far = ops.where(target == 1, 1.0 - cosine, zeros), ops.where(target == -1, ops.relu(cosine - margin), zeros)
-    return reduced(near + far, reduction)
-
-
 def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Tensor, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
@@ -92,20 +66,6 @@ def gaussian_nll_loss(
     var = var + ops.stop_gradient(ops.clamp(var, min=eps) - var)
     losses = 0.5 * (ops.log(var) + ops.square(input - target) / var)
     return reduced(losses + 0.9189385332046727 if full else losses, reduction)
-
-
-def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """F.soft_margin_loss with targets 1 and -1 of any type."""
-    return reduced(log1p_exp(-input * target), reduction)
-
-
-def multilabel_soft_margin_loss(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
-) -> Tensor:
-    """F.multilabel_soft_margin_loss."""
-    losses = (1.0 - target) * input + log1p_exp(-input)
-    losses = losses if weight is None else losses * weight
-    return reduced(losses.mean(-1), reduction)
 
 
 def multi_margin_loss(

@@ -4,15 +4,14 @@ import mindspore as ms
 import numpy as np
 from mindspore import Tensor, nn, ops
 
-from .functional import leaky_relu, log1p_exp, logsigmoid, mish
+from .functional import elu, leaky_relu, logsigmoid, mish, selu, softplus
 
 
 class SELU(nn.Cell):
     """torch.nn.SELU (nn.SeLU has a wrong gradient)."""
 
     def construct(self, x: Tensor) -> Tensor:
-        below = 1.6732632423543772 * ops.expm1(ops.where(x > 0, ops.zeros_like(x), x))
-        return 1.0507009873554805 * ops.where(x > 0, x, below)
+        return selu(x)
 
 
 class ELU(nn.Cell):
@@ -23,7 +22,7 @@ class ELU(nn.Cell):
         self.alpha = alpha
 
     def construct(self, x: Tensor) -> Tensor:
-        return ops.where(x > 0, x, self.alpha * ops.expm1(ops.where(x > 0, ops.zeros_like(x), x)))
+        return elu(x, self.alpha)
 
 
 class LeakyReLU(nn.Cell):
@@ -46,8 +45,7 @@ class Softplus(nn.Cell):
         self.threshold = threshold
 
     def construct(self, x: Tensor) -> Tensor:
-        scaled = x * self.beta
-        return ops.where(scaled > self.threshold, x, log1p_exp(scaled) / self.beta)
+        return softplus(x, self.beta, self.threshold)
 
 
 class Mish(nn.Cell):

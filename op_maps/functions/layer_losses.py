@@ -119,6 +119,20 @@ class BCELoss(nn.Cell):
         return binary_cross_entropy(input, target, self.weight, self.reduction)
 
 
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    """F.binary_cross_entropy_with_logits."""
+    softplus = log1p_exp(-input)
+    factor = 1.0 if pos_weight is None else 1.0 + (pos_weight - 1.0) * target
+    losses = (1.0 - target) * input + factor * softplus
+    return reduced(losses if weight is None else losses * weight, reduction)
+
+
 class BCEWithLogitsLoss(nn.Cell):
     """torch.nn.BCEWithLogitsLoss."""
 
@@ -129,12 +143,7 @@ class BCEWithLogitsLoss(nn.Cell):
         self.reduction = reduction
 
     def construct(self, input: Tensor, target: Tensor) -> Tensor:
-        softplus = log1p_exp(-input)
-        if self.pos_weight is None:
-            losses = (1.0 - target) * input + softplus
-        else:
-            losses = (1.0 - target) * input + (1.0 + (self.pos_weight - 1.0) * target) * softplus
-        return reduced(losses if self.weight is None else losses * self.weight, self.reduction)
+        return binary_cross_entropy_with_logits(input, target, self.weight, self.reduction, self.pos_weight)
 
 
 class CrossEntropyLoss(nn.Cell):
@@ -216,6 +225,15 @@ class TripletMarginLoss(nn.Cell):
         return reduced(ops.relu(near - far + self.margin), self.reduction)
 
 
+def multilabel_soft_margin_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
+) -> Tensor:
+    """F.multilabel_soft_margin_loss."""
+    losses = (1.0 - target) * input + log1p_exp(-input)
+    losses = losses if weight is None else losses * weight
+    return reduced(losses.mean(-1), reduction)
+
+
 class MultiLabelSoftMarginLoss(nn.Cell):
     """torch.nn.MultiLabelSoftMarginLoss."""
 
@@ -225,11 +243,7 @@ class MultiLabelSoftMarginLoss(nn.Cell):
         self.reduction = reduction
 
     def construct(self, input: Tensor, target: Tensor) -> Tensor:
-        softplus = log1p_exp(-input)
-        losses = (1.0 - target) * input + softplus
-        if self.weight is not None:
-            losses = losses * self.weight
-        return reduced(losses.mean(-1), self.reduction)
+        return multilabel_soft_margin_loss(input, target, self.weight, self.reduction)
 
 
 class CTCLoss(nn.Cell):
@@ -247,6 +261,11 @@ class CTCLoss(nn.Cell):
         )
 
 
+def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    """F.soft_margin_loss with targets 1 and -1 of any type."""
+    return reduced(log1p_exp(-input * target), reduction)
+
+
 class SoftMarginLoss(nn.Cell):
     """torch.nn.SoftMarginLoss."""
 
@@ -255,7 +274,7 @@ class SoftMarginLoss(nn.Cell):
         self.reduction = reduction
 
     def construct(self, input: Tensor, target: Tensor) -> Tensor:
-        return reduced(log1p_exp(-input * target), self.reduction)
+        return soft_margin_loss(input, target, self.reduction)
 
 
 class HingeEmbeddingLoss(nn.Cell):
@@ -312,6 +331,17 @@ def poisson_nll_loss(
     return reduced(losses, reduction)
 
 
+def cosine_embedding_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean"
+) -> Tensor:
+    """F.cosine_embedding_loss of (N, D) or (D,) (ops.cosine_embedding_loss divides by 0 for a vector of zeros)."""
+    sizes = (ops.square(input1).sum(-1) + 1e-12) * (ops.square(input2).sum(-1) + 1e-12)
+    cosine = (input1 * input2).sum(-1) / ops.sqrt(sizes)
+    zeros = ops.zeros_like(cosine)
+    near, far = ops.where(target == 1, 1.0 - cosine, zeros), ops.where(target == -1, ops.relu(cosine - margin), zeros)
+    return reduced(near + far, reduction)
+
+
 class CosineEmbeddingLoss(nn.Cell):
     """torch.nn.CosineEmbeddingLoss of (N, D) or (D,)."""
 
@@ -321,9 +351,4 @@ class CosineEmbeddingLoss(nn.Cell):
         self.reduction = reduction
 
     def construct(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        sizes = (ops.square(input1).sum(-1) + 1e-12) * (ops.square(input2).sum(-1) + 1e-12)
-        cosine = (input1 * input2).sum(-1) / ops.sqrt(sizes)
-        zeros = ops.zeros_like(cosine)
-        near = ops.where(target == 1, 1.0 - cosine, zeros)
-        far = ops.where(target == -1, ops.relu(cosine - self.margin), zeros)
-        return reduced(near + far, self.reduction)
+        return cosine_embedding_loss(input1, input2, target, self.margin, self.reduction)

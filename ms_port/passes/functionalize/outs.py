@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from ms_port.ir.program import CallFact
-from ms_port.ir.values import FunctionValue, Literal, SequenceValue, TensorValue, Value
+from ms_port.ir.values import FunctionValue, SequenceValue, TensorValue, Value, is_whole
 
 _TRUTHS = ("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_not", "logical_xor")
 _DIVIDE = ("div", "divide", "true_divide", "mean")
@@ -36,7 +36,7 @@ def gives_dtype_of_out(fact: CallFact) -> bool:
     if name in _TRUTHS:
         return out.dtype == "bool"
     if not kinds:
-        whole = name == "arange" and all(isinstance(v, Literal) and type(v.value) is int for v in given)
+        whole = name == "arange" and all(map(is_whole, given))
         return out.dtype == ("int64" if whole else "float32") and name != "full"
     if floats:
         return floats == {out.dtype} or (name.startswith("arg") and out.dtype == "int64")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ms_port.ir.program import FunctionDef
 from ms_port.ir.tree import copy, literal, nid, ported
-from ms_port.ir.values import FunctionValue, Literal, TensorValue
+from ms_port.ir.values import FunctionValue, Literal, TensorValue, is_whole
 from ms_port.passes.functionalize.syntax import load
 
 _RESHAPES = frozenset("view reshape flatten squeeze unsqueeze view_as reshape_as unflatten contiguous".split())
@@ -127,9 +127,7 @@ class Views:
                     return False
                 continue
             seen = self._facts.values.get(nid(part), ())
-            if not isinstance(part, ast.Name | ast.UnaryOp | ast.BinOp) or not all(
-                isinstance(v, Literal) and type(v.value) is int for v in seen
-            ):
+            if not isinstance(part, ast.Name | ast.UnaryOp | ast.BinOp) or not all(map(is_whole, seen)):
                 return False
         return True
 

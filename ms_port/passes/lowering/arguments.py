@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from ms_port.ir.program import CallFact
-from ms_port.ir.tree import copy, literal
+from ms_port.ir.tree import copy, defaults_of, literal
 from ms_port.ir.values import (
     ClassValue,
     DictValue,
@@ -17,6 +17,7 @@ from ms_port.ir.values import (
     ObjectValue,
     TensorValue,
     Value,
+    entries_of,
     holds_tensor,
 )
 from ms_port.opmap import Argument
@@ -158,15 +159,12 @@ def torch_argument(scope: Scope, node: ast.expr, values: Sequence[Value], absent
 
 def _own_keys(scope: Scope, container: ast.expr, keys: Sequence[str]) -> list[str]:
     """Of the keywords seen, those that this ``**container`` held (one call can unpack several)."""
-    held: set[object] = set()
-    for value in scope.values(container):
-        if isinstance(value, DictValue):
-            held |= {k for k, _ in value.items}
-        elif isinstance(value, Literal) and isinstance(value.value, dict):
-            held |= set(value.value)
-        else:
-            return list(keys)
-    return [key for key in keys if key in held]
+    seen = scope.values(container)
+    return [key for key in keys if any(key in entries_of(value) for value in seen)] if _are_dicts(seen) else list(keys)
+
+
+def _are_dicts(values: Sequence[Value]) -> bool:
+    return all(isinstance(v, DictValue) or (isinstance(v, Literal) and isinstance(v.value, dict)) for v in values)
 
 
 def _is_read_anyway(scope: Scope, container: ast.expr, keys: Sequence[str], facts: Sequence[CallFact]) -> bool:
@@ -244,15 +242,7 @@ def _is_setting(scope: Scope, container: ast.expr, key: str, value: Value) -> bo
 def _came_in(scope: Scope, key: str) -> bool:
     """Whether some run got the entry of its ``**kwargs`` from outside: else a function that it calls put it there."""
     given = scope.facts.parameters.get(scope.varkw or "", ())
-    if not given:
-        return True
-    for value in given:
-        if isinstance(value, DictValue):
-            if any(k == key for k, _ in value.items):
-                return True
-        elif not isinstance(value, Literal) or not isinstance(value.value, dict) or key in value.value:
-            return True
-    return False
+    return not given or not _are_dicts(given) or any(key in entries_of(value) for value in given)
 
 
 def _sets_entry(scope: Scope, key: str) -> bool:
@@ -334,9 +324,7 @@ def _callee_default(scope: Scope, node: ast.Call, facts: Sequence[CallFact], key
         if source is None:
             continue
         args = scope.work.lowered.get(source.key, source).node.args
-        names = [a.arg for a in args.args[len(args.args) - len(args.defaults) :]]
-        defaults = dict(zip(names, args.defaults, strict=True))
-        defaults |= {a.arg: d for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if d is not None}
+        defaults = defaults_of(args)
         if isinstance(default := defaults.get(key), ast.Constant):
             return Literal(default.value)
         if key not in defaults and source.node.args.kwarg is not None:

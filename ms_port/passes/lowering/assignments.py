@@ -6,7 +6,7 @@ import ast
 from typing import cast
 
 from ms_port.ir.tree import is_self_attribute, literal, names_stored
-from ms_port.ir.values import FunctionValue, Literal, ModuleValue, ObjectValue, TensorValue
+from ms_port.ir.values import FunctionValue, Literal, ModuleValue, ObjectValue, TensorValue, is_whole
 from ms_port.passes.lowering.attributes import output_fields
 from ms_port.passes.lowering.base_layers import layer_base
 from ms_port.passes.lowering.chosen_functions import is_table
@@ -124,7 +124,7 @@ def _is_plain_index(scope: Scope, part: ast.expr) -> bool | None:
     if isinstance(part, ast.Slice) or (isinstance(part, ast.Constant) and part.value is Ellipsis):
         return False
     seen = scope.values(part)
-    return True if seen and all(isinstance(v, Literal) and type(v.value) is int for v in seen) else None
+    return True if seen and all(map(is_whole, seen)) else None
 
 
 def annotated(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:

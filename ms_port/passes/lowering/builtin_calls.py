@@ -14,8 +14,8 @@ from ms_port.ir.values import (
     ObjectValue,
     SequenceValue,
     TensorValue,
-    Value,
     holds_tensor,
+    is_whole,
 )
 from ms_port.passes.cell_names import CELL_NAMES
 from ms_port.passes.lowering.configs import field_of
@@ -96,7 +96,7 @@ def _as_python_has_it(made: ast.Call, name: str, facts: Sequence[CallFact]) -> a
     if name == "round" and len(made.args) == 1 and _gives_ints(facts):
         return ast.Call(ast.Name("int", ast.Load()), [made], [])
     results = [f.result for f in facts]
-    if name == "pow" and all(map(_is_int, (v for f in facts for v in f.args))) and not all(map(_is_int, results)):
+    if name == "pow" and all(is_whole(v) for f in facts for v in f.args) and not all(map(is_whole, results)):
         made.args[0] = ast.Call(ast.Name("float", ast.Load()), [made.args[0]], [])
     match made:
         case ast.Call(func=ast.Name(id="int"), args=[ast.Call(func=ast.Name(id="int")) as inner]):
@@ -131,11 +131,7 @@ def _takes_tensors(facts: Sequence[CallFact]) -> bool:
 
 def _gives_ints(facts: Sequence[CallFact]) -> bool:
     """Whether a call always gives whole numbers. (numpy's no layer of MindSpore takes for a size as they are.)"""
-    return all(_is_int(f.result) for f in facts)
-
-
-def _is_int(value: Value) -> bool:
-    return isinstance(value, Literal) and type(value.value) is int
+    return all(is_whole(f.result) for f in facts)
 
 
 def _numpy_function(scope: Scope, node: ast.Call, name: str) -> ast.expr:

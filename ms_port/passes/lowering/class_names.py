@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 
-from ms_port.ir.tree import copy
 from ms_port.ir.values import ModuleValue
 from ms_port.passes.lowering.names import scope_lower
 from ms_port.passes.lowering.scope import Scope, mark_functions
@@ -22,21 +21,17 @@ def class_name(scope: Scope, node: ast.Attribute) -> ast.expr | None:
             pass
         case _:
             return None
-    seen = {value.cls for value in scope.values(subject) if isinstance(value, ModuleValue)}
-    if not scope.host or not seen or len(scope.values(subject)) != sum(map(_is_module, scope.values(subject))):
+    seen = scope.values(subject)
+    layers = {value.cls for value in seen if isinstance(value, ModuleValue)}
+    if not scope.host or not layers or not all(isinstance(value, ModuleValue) for value in seen):
         return None
     module = scope_lower(scope, subject)
-    if any(_other_name(scope, cls) for cls in seen):
+    if any(_other_name(scope, cls) for cls in layers):
         scope.work.op_functions.add(FUNCTION)
         return ast.Call(mark_functions(ast.Name(FUNCTION, ast.Load()), frozenset([FUNCTION])), [module], [])
-    kind = copy(node.value)
-    if isinstance(kind, ast.Attribute):
+    if isinstance(node.value, ast.Attribute):
         return ast.Attribute(ast.Attribute(module, "__class__", ast.Load()), "__name__", ast.Load())
     return ast.Attribute(ast.Call(ast.Name("type", ast.Load()), [module], []), "__name__", ast.Load())
-
-
-def _is_module(value: object) -> bool:
-    return isinstance(value, ModuleValue)
 
 
 def _other_name(scope: Scope, cls: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from ms_port.ir.flags import Place
 from ms_port.ir.program import EMPTY_FACTS, FunctionDef, ModuleInstance
-from ms_port.ir.tree import literal, nid, statement
+from ms_port.ir.tree import defaults_of, literal, nid, statement
 from ms_port.ir.values import (
     ClassValue,
     DictValue,
@@ -188,8 +188,7 @@ def _word(key: str, value: Value) -> str:
 def given_arguments(work: Work, module: ModuleInstance, init: FunctionDef) -> dict[str, Value]:
     """A module's constructor arguments that are not the defaults. Raises Untranslatable where one has no name."""
     args = init.node.args
-    defaults = dict(zip([a.arg for a in args.args[len(args.args) - len(args.defaults) :]], args.defaults, strict=True))
-    defaults |= {a.arg: d for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if d is not None}
+    defaults = defaults_of(args)
     names = [a.arg for a in [*args.args, *args.kwonlyargs]]
     given = {}
     for name, value in module.arguments:

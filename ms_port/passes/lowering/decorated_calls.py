@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from ms_port.ir.program import FunctionDef
+from ms_port.ir.tree import defaults_of
 from ms_port.ir.values import Literal, Value
 from ms_port.passes.lowering.absent import absent_name
 from ms_port.passes.lowering.names import of_value
@@ -55,9 +56,9 @@ def _beside(
 def _parameters(function: FunctionDef) -> Iterator[tuple[str, Value | None]]:
     """Each parameter with its default where that is a literal."""
     args = function.node.args
-    named = [*args.posonlyargs, *args.args]
-    defaults = [None] * (len(named) - len(args.defaults)) + list(args.defaults)
-    for arg, default in [*zip(named, defaults, strict=True), *zip(args.kwonlyargs, args.kw_defaults, strict=True)]:
+    defaults = defaults_of(args)
+    for arg in [*args.posonlyargs, *args.args, *args.kwonlyargs]:
+        default = defaults.get(arg.arg)
         yield arg.arg, Literal(default.value) if isinstance(default, ast.Constant) else None
 
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from ms_port.ir.program import FunctionDef
 from ms_port.ir.tree import copy, keep_place, literal, names_read, nid
-from ms_port.ir.values import DType, Literal, ModuleValue, ObjectValue, TensorValue, Value, holds_tensor
+from ms_port.ir.values import DType, Literal, ModuleValue, ObjectValue, TensorValue, Value, holds_tensor, is_whole
 from ms_port.passes.decided import choices
 from ms_port.passes.lowering.attributes import lower_attribute, output_fields
 from ms_port.passes.lowering.base_layers import starts_layer
@@ -396,7 +396,7 @@ def _is_whole(scope: Scope, node: ast.expr) -> bool:
         return type(ast.literal_eval(node)) is int
     except ValueError:
         values = scope.values(node)
-        return bool(values) and all(isinstance(v, Literal) and type(v.value) is int for v in values)
+        return bool(values) and all(map(is_whole, values))
 
 
 def _are_truths(scope: Scope, node: ast.BinOp) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ms_port.ir.flags import Place
 from ms_port.ir.program import EMPTY_FACTS, Drop, FunctionDef, ModuleInstance
-from ms_port.ir.tree import expression, nid
+from ms_port.ir.tree import defaults_of, expression, names_read, names_stored, nid
 from ms_port.ir.values import ModuleValue, Value
 from ms_port.passes.lowering.absent import ABSENT, absent_name
 from ms_port.passes.lowering.configs import argument_value, given_arguments
@@ -27,9 +27,9 @@ def lower_factory(work: Work) -> FunctionDef:
                 lowered = lower_function(work, program.factory)
                 if work.poisoned > before:
                     raise Untranslatable(program.factory.node, "the factory is a library's plumbing")
-                lowered = _as_called(work, program.factory, lowered)
+                args = _as_called(work, program.factory, lowered)
             summary = (lowered.docstring or "The model as it was converted.").split("\n\n")[0].replace("\n", " ")
-            return replace(lowered, name="build_model", node=_renamed(lowered.node), docstring=summary)
+            return replace(lowered, name="build_model", node=_renamed(lowered.node, args), docstring=summary)
         except Untranslatable as error:
             work.drops.append(Drop(program.factory.key, program.factory.loc, program.factory.name, error.reason))
     body = _inner_factory_call(work)
@@ -56,18 +56,16 @@ def lower_factory(work: Work) -> FunctionDef:
     )
 
 
-def _as_called(work: Work, factory: FunctionDef, lowered: FunctionDef) -> FunctionDef:
-    """The factory with what it was given as its defaults: ``build_model()`` makes the model that was converted."""
+def _as_called(work: Work, factory: FunctionDef, lowered: FunctionDef) -> ast.arguments:
+    """Its parameters, with what it was given as defaults: ``build_model()`` makes the model that was converted."""
     work.lowered[factory.key] = lowered
     given = given_arguments(work, _called_with(work, factory), factory)
     del work.lowered[factory.key]
     old = lowered.node.args
-    before = dict(zip([a.arg for a in old.args[len(old.args) - len(old.defaults) :]], old.defaults, strict=True))
-    made = {name: _given_default(work, value) for name, value in given.items()}
-    defaults = [d for a in old.args if (d := made.get(a.arg, before.get(a.arg))) is not None]
-    keywords = [made.get(a.arg, d) for a, d in zip(old.kwonlyargs, old.kw_defaults, strict=True)]
-    args = ast.arguments([], old.args, old.vararg, old.kwonlyargs, keywords, old.kwarg, defaults)
-    return replace(lowered, node=_renamed(lowered.node, args))
+    made = defaults_of(old) | {name: _given_default(work, value) for name, value in given.items()}
+    defaults = [made[a.arg] for a in old.args if a.arg in made]
+    keywords = [made.get(a.arg) for a in old.kwonlyargs]
+    return ast.arguments([], old.args, old.vararg, old.kwonlyargs, keywords, old.kwarg, defaults)
 
 
 def _given_default(work: Work, value: Value) -> ast.expr:
@@ -94,7 +92,8 @@ def _inner_factory_call(work: Work) -> ast.expr | None:
                 poisoned, flags = work.poisoned, len(work.flags)
                 work.need(inner.key)
                 open_flags = any(f.severity != "info" for f in work.flags[flags:])
-                if work.poisoned > poisoned or open_flags or any(map(_lacks_arguments, _chain(work))):
+                lacking = any(ABSENT in names_read(made.body) for made in _chain(work))
+                if work.poisoned > poisoned or open_flags or lacking:
                     raise Untranslatable(inner.node, "the factory is a library's plumbing")
                 return _call_of(work, inner)
         except Untranslatable as error:
@@ -107,19 +106,12 @@ def _chain(work: Work) -> list[FunctionDef]:
     return [work.lowered[key] for key in work.program.inner_factories if key in work.lowered]
 
 
-def _lacks_arguments(function: FunctionDef) -> bool:
-    """Whether a call in it is given something that the port has no word for."""
-    nodes = (node for statement in function.body for node in ast.walk(statement))
-    return any(isinstance(node, ast.Name) and node.id == ABSENT for node in nodes)
-
-
 def _names_what_it_calls(factory: FunctionDef) -> bool:
     """Whether the function or class that makes the model stands there by name; else it is looked up in a registry."""
     parameters = factory.node.args
     own = {a.arg for a in [*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs]}
-    nodes = [node for statement in factory.body for node in ast.walk(statement)]
-    own |= {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    for node in nodes:
+    own = own.union(*map(names_stored, factory.body))
+    for node in (node for statement in factory.body for node in ast.walk(statement)):
         if isinstance(node, ast.Call) and any(_is_root(f.result) for f in factory.facts.calls.get(nid(node), ())):
             first = node.func
             while isinstance(first, ast.Attribute):
@@ -154,8 +146,8 @@ def _held_root(work: Work) -> ast.expr:
         return ast.Call(ast.Name(cell.name, ast.Load()), [], [])
 
 
-def _renamed(node: ast.FunctionDef, args: ast.arguments | None = None) -> ast.FunctionDef:
-    return ast.FunctionDef("build_model", args or node.args, [], [], node.returns, lineno=getattr(node, "lineno", 0))
+def _renamed(node: ast.FunctionDef, args: ast.arguments) -> ast.FunctionDef:
+    return ast.FunctionDef("build_model", args, [], [], node.returns, lineno=getattr(node, "lineno", 0))
 
 
 def _root_call(work: Work) -> ast.expr:
