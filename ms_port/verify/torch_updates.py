@@ -32,6 +32,8 @@ SGD: Mapping[str, Any] = {
 ADAMW: Mapping[str, Any] = {**SGD, "optimizer": "adamw", "learning_rate": 0.01}
 BOUND = 2.2
 """No two updates of AdamW are further apart, in learning rates."""
+AVERAGES = ("exp_avg", "exp_avg_sq")
+"""What AdamW remembers of a parameter."""
 DEFINED = 0.05
 """An element is defined where the tolerance is at most this share of the learning rate."""
 
@@ -65,6 +67,11 @@ class Follower:
         for parameter in self.parameters:
             parameter.data = torch.empty(0, dtype=parameter.dtype)
         return Update(values.numpy(), (rounding + spread).numpy(), error, moved, bound)
+
+    def averages(self) -> dict[str, Tensor]:
+        """What AdamW of the truth remembers, by torch's name; MindSpore's AdamW and that of a port use the same."""
+        state = self.optimizers[0].state[self.double]
+        return {name: state[name] for name in AVERAGES}
 
     def _spread(self, allowed: float) -> Tensor:
         """How far an update moves by what the gradients may be off, by element."""

@@ -22,7 +22,7 @@ from ms_port.verify.objective import Distance, Projection, usual
 from ms_port.verify.process import Side, peaks
 from ms_port.verify.session import Mode, Session
 from ms_port.verify.torch_side import as_array
-from ms_port.verify.torch_updates import ADAMW, Follower
+from ms_port.verify.torch_updates import ADAMW, AVERAGES, Follower
 from ms_port.verify.verdict import Divergence, Level, Status, Worst
 from ms_port.weights.convert import apply_rule
 
@@ -112,6 +112,8 @@ class Trainer:
         self.state = {name: tensor.clone() for name, tensor in session.state.items()}
         self.followers: dict[str, Follower] = {}
         self.never = {row.torch for row in self.trained}
+        self.jumped: set[str] = set()
+        """Parameters that were wrong in the last step: see ``_give_averages``."""
 
     def launch(self, job: Path, steps: int) -> Side:
         """Start the port, which waits for the first state."""
@@ -128,6 +130,7 @@ class Trainer:
             "free": self.loss is None,
         }
         shapes = {str(row.mindspore): list(self._carried(row.torch).shape) for row in self._rows()}
+        shapes |= {f"{a}.{row.mindspore}": shapes[str(row.mindspore)] for row in self.trained for a in AVERAGES}
         shapes |= dict(zip(cotangents, self.projected, strict=False))
         job.mkdir()
         self.desk = Desk(job / "training")
@@ -151,7 +154,7 @@ class Trainer:
             self.given[str(row.mindspore)][...] = apply_rule(row.rule, self.state[row.torch]).float().numpy()
         for i, array in enumerate(cotangents):
             self.given[f"? cotangent {i}"][...] = array.numpy()
-        self.desk.give("state", step)
+        self.desk.give("state", step, averages=self._give_averages())
         objective = Projection(cotangents) if self.loss else Distance(step % BATCHES, self.sizes)
         single = torch_gradients(now, True, False, objective, inputs=False)
         truth = torch_gradients(now, True, True, objective, inputs=False)
@@ -161,6 +164,20 @@ class Trainer:
             return False
         self._compare(step, truth, single, said["loss"])
         return True
+
+    def _give_averages(self) -> list[str]:
+        """Of parameters that were wrong in the last step, the port gets the truth's averages; returns their names.
+
+        A jump of the function within rounding would otherwise be in AdamW's averages for hundreds of steps. What is
+        wrong without one, be it in the averages themselves, is so again in the step after the next.
+        """
+        given = [f"{a}.{row.mindspore}" for row in self.trained if row.torch in self.jumped for a in AVERAGES]
+        for row in self.trained:
+            if row.torch in self.jumped:
+                for name, average in self.followers[row.torch].averages().items():
+                    self.given[f"{name}.{row.mindspore}"][...] = average.numpy()
+        self.jumped.clear()
+        return given
 
     def _compare(self, step: int, truth: Gradients, single: Gradients, loss: float) -> None:
         """Compare the loss, every parameter and every statistic, and move the truth's state on."""
@@ -183,7 +200,10 @@ class Trainer:
             allowed = gradient_truth(as_array(double), as_array(near), whole).allowed
             follower = self.followers.setdefault(row.torch, Follower(start, OPTIMIZER))
             made = follower.step(start, double, near, allowed)
-            self.run.add(step, row.torch, compare_update(row.torch, self.result[str(row.mindspore)], made))
+            found = compare_update(row.torch, self.result[str(row.mindspore)], made)
+            self.run.add(step, row.torch, found)
+            if not found.equal:
+                self.jumped.add(row.torch)
             self.state[row.torch] = apply_rule(row.rule, torch.from_numpy(made.values).float(), backward=True)
         for row in self.statistics:
             wanted = make_truth(truth.buffers[row.torch], single.buffers[row.torch])

@@ -73,8 +73,10 @@ def train(
         step = _compiled(loss, optimizer)
         named = cell.parameters_dict()
         state, result = desk.arrays("state"), desk.arrays("result")
-        first = Snapshot([named[name] for name in state if name not in given])
-        fresh = Snapshot(state_of_optimizer(optimizer))
+        averages = {parameter.name: parameter for parameter in state_of_optimizer(optimizer)}
+        moved = [name for name in state if name in named]
+        first = Snapshot([named[name] for name in moved])
+        fresh = Snapshot(list(averages.values()))
         targets = [_targets(mode["projected"], number) for number in range(len(batches))]
         laps: list[float] = []
 
@@ -87,12 +89,16 @@ def train(
             return float(value.asnumpy())
 
         for number in range(mode["steps"]):
-            if desk.take("state", number, lambda: os.getppid() == parent) is None:
+            words = desk.take("state", number, lambda: os.getppid() == parent)
+            if words is None:
                 return draws
-            for name in state.keys() - given:
+            for name in moved:
                 put(named[name], state[name])
+            for name in words["averages"]:
+                if name in averages:
+                    put(averages[name], state[name])
             value = take(number)
-            for name in result.keys() - given:
+            for name in moved:
                 result[name][...] = to_numpy(named[name])
             desk.give("result", number, loss=value)
         losses: list[float] = []

@@ -144,6 +144,38 @@ def test_the_optimizer_of_the_training_files_is_judged(texts: dict[str, str], ki
     assert alone(out, "--level", "gradient").returncode == 0
 
 
+REMEMBERING = """
+import mindspore as ms
+from mindspore import Parameter, Tensor, ops
+from mindspore.experimental import optim
+class Odd(optim.AdamW):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.taken = Parameter(Tensor(0, ms.int32), "taken")
+    def construct(self, gradients):
+        ops.assign_add(self.taken, Tensor(1, ms.int32))
+        {body}
+def make_optimizer(cell, options):
+    parameters = list(cell.trainable_params())
+    if options.optimizer == "sgd":
+        return optim.SGD(parameters, lr=options.learning_rate, momentum=options.momentum, weight_decay=options.weight_decay)
+    return Odd(parameters, lr=options.learning_rate, weight_decay=options.weight_decay)
+"""
+JUMPS = "return super().construct(tuple(g * ops.where(self.taken == 2, 5.0, 1.0) for g in gradients))"
+FORGETS = "[ops.assign(m, m * 0.5) for m in self.exp_avg]; return super().construct(gradients)"
+
+
+@SLOW
+@pytest.mark.parametrize(("body", "status"), [(JUMPS, "equal"), (FORGETS, "not equal")])
+def test_a_jump_does_not_stay_in_the_averages_and_faults_of_them_do(body: str, status: str, tmp_path: Path) -> None:
+    out = make_small(tmp_path, NORMED, PORTED, INPUT)
+    (out / "optimization.py").write_text(REMEMBERING.format(body=body))
+    level = verify(out, level="train", steps=12).train
+    assert level.status == status, level
+    assert all(kink.endswith("in 1 of 12 steps") for kink in level.kinks), level
+    assert status != "equal" or level.kinks
+
+
 @SLOW
 def test_faults_of_training_alone(tmp_path: Path) -> None:
     """A stopped gradient, a statistic that doesn't move, and a parameter that is not trained."""
