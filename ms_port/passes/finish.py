@@ -92,8 +92,9 @@ def is_stub(function: FunctionDef) -> bool:
 
 def _unset_attributes(program: Program) -> Iterator[Flag]:
     """Attributes of ``self`` that graph code reads and no constructor sets."""
+    given = _given_to_others(program)
     for cell in program.cells.values():
-        known = _known_names(program, cell, set()) | _known_below(program, cell)
+        known = _known_names(program, cell, set()) | _known_below(program, cell) | given
         for method in cell.methods:
             if method.during_init:
                 continue
@@ -108,6 +109,29 @@ def _unset_attributes(program: Program) -> Iterator[Flag]:
                     ):
                         known.add(node.attr)
                         yield _unset(cell, method, node)
+
+
+def _given_to_others(program: Program) -> set[str]:
+    """Names that constructors set on other objects: ``layer.index = i``, ``layer.register_buffer("mask", ...)``."""
+    found: set[str] = set()
+    methods = [m for cell in program.cells.values() for m in cell.methods]
+    for function in [*methods, *program.functions.values()]:
+        for node in (n for s in function.body for n in ast.walk(s)) if function.during_init else ():
+            match node:
+                case ast.Attribute(value=holder, attr=name, ctx=ast.Store()):
+                    pass
+                case ast.Call(
+                    func=ast.Attribute(value=holder, attr="register_buffer" | "insert_child_to_cell"),
+                    args=[ast.Constant(value=str(name)), *_],
+                ):
+                    pass
+                case ast.Call(func=ast.Name(id="setattr"), args=[holder, ast.Constant(value=str(name)), _]):
+                    pass
+                case _:
+                    continue
+            if not (isinstance(holder, ast.Name) and holder.id == "self"):
+                found.add(name)
+    return found
 
 
 def _every_reader_has(program: Program, method: FunctionDef, node: ast.Attribute) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 
 from ms_port.ir.program import CallFact, Program
-from ms_port.ir.tree import literal, nid
+from ms_port.ir.tree import expression, literal, nid
 from ms_port.ir.values import (
     ClassValue,
     Literal,
@@ -17,6 +18,7 @@ from ms_port.ir.values import (
     holds_tensor,
     is_whole,
 )
+from ms_port.opmap import NoLowering
 from ms_port.passes.cell_names import CELL_NAMES
 from ms_port.passes.lowering.configs import field_of
 from ms_port.passes.lowering.expressions import lower
@@ -213,7 +215,8 @@ def lower_isinstance(scope: Scope, node: ast.Call) -> ast.expr:
         return constant
     if subject and all(isinstance(v, ModuleValue) for v in subject):
         classes = node.args[1].elts if isinstance(node.args[1], ast.Tuple) else [node.args[1]]
-        kept = [c for cls in classes if (c := _module_class(scope, cls)) is not None]
+        tested = {v.cls for v in subject if isinstance(v, ModuleValue)}
+        kept = [c for cls in classes for c in _module_classes(scope, cls, tested)]
         if kept:
             argument = kept[0] if len(kept) == 1 else ast.Tuple(kept, ast.Load())
             return ast.Call(ast.Name("isinstance", ast.Load()), [lower(scope, node.args[0]), argument], [])
@@ -224,26 +227,41 @@ def lower_isinstance(scope: Scope, node: ast.Call) -> ast.expr:
     return _rebuilt(scope, node, ast.Name("isinstance", ast.Load()))
 
 
-def _module_class(scope: Scope, node: ast.expr) -> ast.expr | None:
-    """The MindSpore class of one entry; None where the model has no such layer and the port no such class."""
+def _module_classes(scope: Scope, node: ast.expr, tested: Collection[str]) -> list[ast.expr]:
+    """The MindSpore classes of one entry; none where the model has no such layer and the port no such class.
+
+    A class that one of the ``tested`` modules has is one of the port, be it that its turn comes later.
+    """
     values = scope.values(node)
     value = values[0] if values else None
     if not isinstance(value, ClassValue):
-        return None
-    row = scope.work.opmap.row(value.name)
-    if value.name == "torch.nn.Module":
-        return ast.Attribute(ast.Name("nn", ast.Load()), "Cell", ast.Load())
-    if value.name in scope.work.program.cells:
-        if value.name in scope.work.cells:
-            return ast.Name(scope.work.program.cells[value.name].name, ast.Load())
-        return None
-    if row is None:
-        return None
-    cell = row.cell
-    if cell is None:
-        return None
-    scope.work.op_functions |= {cell} if "." not in cell else set()
-    return ast.parse(cell, mode="eval").body
+        return []
+    name, program = value.name, scope.work.program
+    if name == "torch.nn.Module":
+        return [ast.Attribute(ast.Name("nn", ast.Load()), "Cell", ast.Load())]
+    if name in program.cells:
+        if name in scope.work.cells or any(cls == name or is_derived(program, cls, name) for cls in tested):
+            return [ast.Name(program.cells[name].name, ast.Load())]
+        return []
+    row = scope.work.opmap.row(name)
+    if row is None or row.cell is None:
+        return []
+    cells = _cells_of_layers(scope, name, row.cell)
+    scope.work.op_functions |= {cell for cell in cells if "." not in cell}
+    return [expression(cell) for cell in cells]
+
+
+def _cells_of_layers(scope: Scope, cls: str, usual: str) -> list[str]:
+    """What the model's layers of a torch class become: ``nn.ELU``, or a class of functions.py by their settings."""
+    program, opmap = scope.work.program, scope.work.opmap
+    found = {usual} if any(is_derived(program, cell, cls) for cell in program.cells) else set()
+    for module in program.modules.values():
+        if module.cls == cls:
+            attributes = {k: v.value for k, v in module.attributes if isinstance(v, Literal)}
+            with suppress(NoLowering):
+                made = opmap.from_instance(cls, attributes).expression
+                found |= {ast.unparse(made.func)} if isinstance(made, ast.Call) else set()
+    return sorted(cell for cell in found if not found.intersection(opmap.bases(cell))) or [usual]
 
 
 def _may_lack(scope: Scope, facts: Sequence[CallFact]) -> bool:

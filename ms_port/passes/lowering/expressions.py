@@ -315,18 +315,13 @@ def _exact_class(scope: Scope, node: ast.Compare) -> ast.expr | None:
         return None
     name = getattr(wanted[0], "name", "")
     others = {v.cls for v in seen if isinstance(v, ModuleValue) and v.cls != name}
-    if any(_derives(scope, other, name) for other in others):
-        return None
-    from ms_port.passes.lowering.builtin_calls import lower_isinstance
+    from ms_port.passes.lowering.builtin_calls import is_derived, lower_isinstance
 
+    if any(is_derived(scope.work.program, other, name) for other in others):
+        return None
     asked = ast.copy_location(ast.Call(ast.Name("isinstance", ast.Load()), [subject, cls], []), node)
     made = lower_isinstance(scope, asked)
     return ast.UnaryOp(ast.Not(), made) if isinstance(operator, ast.IsNot | ast.NotEq) else made
-
-
-def _derives(scope: Scope, cls: str, base: str) -> bool:
-    cell = scope.work.program.cells.get(cls)
-    return cell is not None and any(b == base or _derives(scope, b, base) for b in cell.bases)
 
 
 def _walrus(scope: Scope, node: ast.expr) -> ast.expr:

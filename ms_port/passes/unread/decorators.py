@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Any
 
 import torch
@@ -14,13 +14,15 @@ from ms_port.capture.abstract import canonical_class, is_torch_module
 from ms_port.capture.recording import Activation, FunctionRecord, Recording
 from ms_port.ir.flags import Flag, Place
 from ms_port.ir.program import Program
-from ms_port.passes.rewrite import all_functions
+from ms_port.passes.rewrite import all_functions, parameters
 from ms_port.passes.unread.modules import plain_function
 
 
 def decorators(program: Program, recording: Recording) -> Iterator[Flag]:
     """Decorated methods of the port whose wrapper gave or got something else than the method itself."""
-    emitted = {f.key.partition("#")[0] for f in all_functions(program)}
+    emitted: dict[str, set[str]] = {}
+    for function in all_functions(program):
+        emitted.setdefault(function.key.partition("#")[0], set()).update(parameters(function))
     by_code: dict[types.CodeType, list[Activation]] = {}
     for record in recording.functions:
         for activation in record.activations:
@@ -30,14 +32,15 @@ def decorators(program: Program, recording: Recording) -> Iterator[Flag]:
     for cls in sorted(classes, key=canonical_class):
         for name, member in cls.__dict__.items():
             outer = plain_function(member)
-            if outer is None or f"{cls.__module__}:{cls.__qualname__}.{name}" not in emitted:
+            key = f"{cls.__module__}:{cls.__qualname__}.{name}"
+            if outer is None or key not in emitted:
                 continue
             if outer.__code__.co_qualname == f"{cls.__qualname__}.{name}" or _is_torch_code(outer.__code__):
                 continue
             inner = _record(recording, cls, name)
             if inner is None or inner.code is outer.__code__:
                 continue
-            changed = _changed(outer, inner, by_code, recording, program.claimed)
+            changed = _changed(outer, inner, by_code, recording, program.claimed, emitted[key])
             if changed is not None:
                 yield Flag(
                     rule="MSP310",
@@ -76,8 +79,13 @@ def _changed(
     by_code: dict[types.CodeType, list[Activation]],
     recording: Recording,
     claimed: frozenset[int],
+    kept: Set[str],
 ) -> str | None:
-    """In which way the wrapper differs from the method in a call that was seen; None where it does not."""
+    """In which way the wrapper differs from the method in a call that was seen; None where it does not.
+
+    Args:
+        kept: the parameters that the method has in the port.
+    """
     code = outer.__code__
     wrappers = [a for a in by_code.get(code, ()) if a.function.code is code or a.code is code]
     if not wrappers and any(c is code for c in recording.uninstrumented):
@@ -97,7 +105,7 @@ def _changed(
                 return "does not always call it"
         elif not wrapper.raised and not _same(leaves(wrapper.result), leaves(method.result)):
             return "changes its result"
-        elif not _same_arguments(wrapper, method, inner):
+        elif not _same_arguments(wrapper, method, inner, kept):
             return "changes its arguments"
     return None
 
@@ -162,8 +170,11 @@ def _plain_equal(a: Any, b: Any) -> bool:
     return type(a) is type(b) and (not isinstance(a, int | float | str) or a == b)
 
 
-def _same_arguments(wrapper: Activation, method: Activation, inner: FunctionRecord) -> bool:
-    """Whether the method got the tensors and numbers that its wrapper got. Flags of a library are not compared."""
+def _same_arguments(wrapper: Activation, method: Activation, inner: FunctionRecord, kept: Set[str]) -> bool:
+    """Whether the method got the tensors and numbers that its wrapper got. Flags of a library are not compared.
+
+    What is no parameter in the port stands there as what the method itself got.
+    """
     args, kwargs = _given(wrapper)
     function = inner.function
     assert function is not None
@@ -175,7 +186,7 @@ def _same_arguments(wrapper: Activation, method: Activation, inner: FunctionReco
     for name, value in bound.arguments.items():
         got = method.arguments.get(name, value)
         kinds = (torch.Tensor, int, float)
-        if isinstance(value, bool) or isinstance(got, bool) or not isinstance(got, kinds):
+        if name not in kept or isinstance(value, bool) or isinstance(got, bool) or not isinstance(got, kinds):
             continue
         if got is not value and (isinstance(got, torch.Tensor) or not _plain_equal(got, value)):
             return False
