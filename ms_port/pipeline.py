@@ -13,8 +13,10 @@ from ms_port.opmap import OpMap
 from ms_port.passes.aliases import without_aliases
 from ms_port.passes.base_constructors import call_bases_by_super
 from ms_port.passes.callable_objects import call_objects_as_functions
+from ms_port.passes.collected_outputs import collect_outputs
 from ms_port.passes.convolution_calls import call_convolutions
 from ms_port.passes.decided import settle
+from ms_port.passes.filtered_outputs import without_filtered_fields
 from ms_port.passes.finish import finish
 from ms_port.passes.first_calls import flag_first_calls
 from ms_port.passes.functionalize import functionalize
@@ -78,6 +80,7 @@ class _Given:
 
 
 _PASSES: tuple[tuple[str, Callable[[Program, _Given], Program]], ...] = (
+    ("filtered outputs", lambda program, given: without_filtered_fields(program, given.recording)),
     ("callable objects", lambda program, given: call_objects_as_functions(program)),
     ("wrapped constructors", lambda program, given: merge_wrapped_constructors(program)),
     ("ignored inputs", lambda program, given: note_ignored_inputs(program)),
@@ -87,6 +90,7 @@ _PASSES: tuple[tuple[str, Callable[[Program, _Given], Program]], ...] = (
     ("convolution calls", lambda program, given: call_convolutions(program)),
     ("first calls", lambda program, given: flag_first_calls(program)),
     ("prune", lambda program, given: prune(program)),
+    ("collect outputs", lambda program, given: collect_outputs(program)),
     ("own backward", lambda program, given: own_backwards(program)),
     ("local state", lambda program, given: local_state(program)),
     ("overlaps", lambda program, given: flag_overlaps(program)),

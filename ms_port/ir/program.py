@@ -255,6 +255,8 @@ class Program:
     """Options on which conditions were decided."""
     claimed: frozenset[int] = frozenset()
     """Ledger indices that stand in flat functions."""
+    filtered: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Key of a method -> fields of its output that a decorator takes out again, and the port does not return."""
     loaded_buffers: frozenset[str] = frozenset()
     """Buffers and attributes that torch does not save and the port does not compute: they come with the weights."""
     layer_bases: Mapping[str, str] = field(default_factory=dict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import dataclass, fields
 
 import torch
 import torch.nn.functional as F
@@ -159,7 +160,94 @@ class DefaultsBySettings(nn.Module):
         return self.fc(x)
 
 
+@dataclass
+class Features:
+    last: Tensor | None = None
+    pooled: Tensor | None = None
+    states: tuple[Tensor, ...] | None = None
+
+
+def without_states(method):
+    """The states are made for the features alone, and taken out of what is returned."""
+
+    @functools.wraps(method)
+    def wrapper(self, *args, **kwargs):
+        out = method(self, *args, **kwargs)
+        return type(out)(**{f.name: getattr(out, f.name) for f in fields(out) if f.name != "states"})
+
+    return wrapper
+
+
+def gathering(tie_last: bool):
+    """Hooks gather what each layer gives, the first one's input too; with ``tie_last`` the output stands for the last."""
+
+    def decorator(method):
+        @functools.wraps(method)
+        def wrapper(self, *args, **kwargs):
+            found = []
+
+            def hook(layer, args, out):
+                if not found:
+                    found.append(args[0])
+                found.append(out)
+
+            handles = [layer.register_forward_hook(hook) for layer in self.layers]
+            out = method(self, *args, **kwargs)
+            for handle in handles:
+                handle.remove()
+            out.states = (*found[:-1], out.last) if tie_last else tuple(found)
+            return out
+
+        return wrapper
+
+    return decorator
+
+
+class Gathered(nn.Module):
+    """The loop knows nothing of the states."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([Plain(6), Deeper(6), Plain(6)])
+        self.norm = nn.LayerNorm(6)
+
+    @gathering(tie_last=False)
+    def forward(self, x: Tensor) -> Features:
+        for layer in self.layers:
+            x = layer(x)
+        x = self.norm(x)
+        return Features(last=x, pooled=x.mean(0))
+
+
+class Tied(Gathered):
+    """The last state is the output itself, which is given by its place."""
+
+    @gathering(tie_last=True)
+    def forward(self, x: Tensor) -> Features:
+        for layer in self.layers:
+            x = layer(x)
+        x = self.norm(x)
+        return Features(x)
+
+
+class OfStates(nn.Module):
+    """Reads the states of a part that gathers them, and lets a decorator take its own out."""
+
+    def __init__(self, part: nn.Module) -> None:
+        super().__init__()
+        self.part = part
+
+    @without_states
+    def forward(self, x: Tensor) -> Features:
+        out = self.part(x)
+        first, *_, last = out.states
+        return Features(last=out.last * first, pooled=last.sum(0), states=out.states)
+
+
 CASES = {
+    "states gathered by hooks": (lambda: OfStates(Gathered()), (image(2, 6),)),
+    "states with the output": (lambda: OfStates(Tied()), (image(2, 6),)),
+    "states of the model itself": (Gathered, (image(2, 6),)),
     "isinstance of a child": (ByChild, (image(2, 6), image(2, 6))),
     "isinstance in a loop": (ByLayer, (image(2, 6), image(2, 6))),
     "isinstance of a base": (ByBase, (image(2, 6), image(2, 6))),

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import ast
 
-from ms_port.ir.program import FunctionDef
 from ms_port.ir.tree import nid
 from ms_port.ir.tree import statement as parse_statement
-from ms_port.ir.values import ClassValue, FunctionValue, Literal, TensorValue, holds_tensor
+from ms_port.ir.values import TensorValue, holds_tensor
 from ms_port.passes.lowering.assignments import as_assignment, bias_taken_away, set_buffer
 from ms_port.passes.lowering.base_layers import layer_base
 from ms_port.passes.lowering.container_statements import changes_tensors
 from ms_port.passes.lowering.expressions import lower
 from ms_port.passes.lowering.grad_modes import sets_grad_mode
 from ms_port.passes.lowering.host_writes import host_write
+from ms_port.passes.lowering.inert_calls import contributes_nothing
 from ms_port.passes.lowering.instead import changed_container
 from ms_port.passes.lowering.kept_settings import layer_settings
 from ms_port.passes.lowering.scope import Scope, Untranslatable
@@ -28,7 +28,7 @@ def expression(scope: Scope, statement: ast.stmt) -> list[ast.stmt]:
     if scope.host and left_out(scope, statement):
         scope.drop(statement, "has no effect in the port")
         return tie_statements(scope)
-    if scope.host and _contributes_nothing(scope, statement):
+    if scope.host and contributes_nothing(scope, statement):
         scope.drop(statement, "adds nothing to the module")
         return []
     if not scope.host and sets_grad_mode(scope, statement.value):
@@ -96,48 +96,3 @@ def _may_change_arguments(scope: Scope, node: ast.expr) -> bool:
         for argument in given
         for v in scope.values(argument)
     )
-
-
-def _contributes_nothing(scope: Scope, statement: ast.Expr) -> bool:
-    """In a constructor: a call into user code that made, changed, drew and returned nothing (logging, registration)."""
-    facts = scope.calls(statement.value) if isinstance(statement.value, ast.Call) else ()
-    if not facts or scope.facts.effects.get(nid(statement)):
-        return False
-    return all(f.result == Literal(None) and _is_inert(scope, f.entered, set()) for f in facts)
-
-
-def _is_inert(scope: Scope, key: str | None, seen: set[str]) -> bool:
-    """Whether a user function and all that it calls leave modules, tensors and containers as they are."""
-    function = scope.work.all_functions.get(key or "")
-    if function is None or function.name == "__init__":
-        return False
-    if function.key in seen:
-        return True
-    seen.add(function.key)
-    if any(function.facts.effects.values()):
-        return False
-    for statement in function.body:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
-                return False
-            if isinstance(node, ast.Call) and not _is_inert_call(scope, function, node, seen):
-                return False
-    return True
-
-
-def _is_inert_call(scope: Scope, function: FunctionDef, node: ast.Call, seen: set[str]) -> bool:
-    for fact in function.facts.calls.get(nid(node), ()):
-        callee = fact.callee
-        if fact.entered is not None:
-            if not _is_inert(scope, fact.entered, seen):
-                return False
-        elif isinstance(callee, FunctionValue):
-            writes = callee.name.rpartition(".")[2] in _MUTATORS
-            if (callee.torch and callee.name not in ("torch._C._log_api_usage_once",)) or writes:
-                return False
-        elif not isinstance(callee, ClassValue):
-            return False
-    return True
-
-
-_MUTATORS = frozenset("append extend insert update add pop remove clear setdefault setattr".split())

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import inspect
-import os
 import types
 from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Any
 
 import torch
 
-from ms_port.capture.abstract import canonical_class, is_torch_module
+from ms_port.capture.abstract import canonical_class
 from ms_port.capture.recording import Activation, FunctionRecord, Recording
 from ms_port.ir.flags import Flag, Place
 from ms_port.ir.program import Program
+from ms_port.passes.filtered_outputs import output_items
 from ms_port.passes.rewrite import all_functions, parameters
-from ms_port.passes.unread.modules import plain_function
+from ms_port.passes.wrapped_methods import WrappedMethod, wrapped_methods
 
 
 def decorators(program: Program, recording: Recording) -> Iterator[Flag]:
@@ -23,136 +23,60 @@ def decorators(program: Program, recording: Recording) -> Iterator[Flag]:
     emitted: dict[str, set[str]] = {}
     for function in all_functions(program):
         emitted.setdefault(function.key.partition("#")[0], set()).update(parameters(function))
-    by_code: dict[types.CodeType, list[Activation]] = {}
-    for record in recording.functions:
-        for activation in record.activations:
-            if activation.mode != "init":
-                by_code.setdefault(activation.code or record.code, []).append(activation)
-    classes = {c for m in recording.model.modules() for c in type(m).__mro__ if not is_torch_module(c.__module__)}
-    for cls in sorted(classes, key=canonical_class):
-        for name, member in cls.__dict__.items():
-            outer = plain_function(member)
-            key = f"{cls.__module__}:{cls.__qualname__}.{name}"
-            if outer is None or key not in emitted:
-                continue
-            if outer.__code__.co_qualname == f"{cls.__qualname__}.{name}" or _is_torch_code(outer.__code__):
-                continue
-            inner = _record(recording, cls, name)
-            if inner is None or inner.code is outer.__code__:
-                continue
-            changed = _changed(outer, inner, by_code, recording, program.claimed, emitted[key])
-            if changed is not None:
-                yield Flag(
-                    rule="MSP310",
-                    severity="error",
-                    message=f"the decorator {_described_code(outer.__code__)} of {cls.__name__}.{name} {changed}; "
-                    "the port has the method without it",
-                    module=canonical_class(cls),
-                    source=Place(inner.file, inner.line),
-                    advice="Write in the method what the decorator does.",
-                )
+    for method in wrapped_methods(recording):
+        if method.key not in emitted:
+            continue
+        changed = _changed(method, recording, program, emitted[method.key])
+        if changed is not None:
+            yield Flag(
+                rule="MSP310",
+                severity="error",
+                message=f"the decorator {_described_code(method.outer.__code__)} of {method.cls.__name__}."
+                f"{method.name} {changed}; the port has the method without it",
+                module=canonical_class(method.cls),
+                source=Place(method.inner.file, method.inner.line),
+                advice="Write in the method what the decorator does.",
+            )
 
 
 def _described_code(code: types.CodeType) -> str:
     return f"`{code.co_qualname}`, {code.co_filename}:{code.co_firstlineno},"
 
 
-_TORCH = os.path.join(os.path.dirname(os.path.abspath(torch.__file__)), "")
-
-
-def _is_torch_code(code: types.CodeType) -> bool:
-    """Wrappers of torch (``no_grad``, ``autocast``) and of context managers pass arguments and results on."""
-    return code.co_filename.startswith(_TORCH) or os.path.basename(code.co_filename) == "contextlib.py"
-
-
-def _record(recording: Recording, cls: type, name: str) -> FunctionRecord | None:
-    qualname = f"{cls.__qualname__}.{name}"
-    for record in recording.functions:
-        if record.qualname == qualname and record.function is not None and record.function.__module__ == cls.__module__:
-            return record
-    return None
-
-
-def _changed(
-    outer: types.FunctionType,
-    inner: FunctionRecord,
-    by_code: dict[types.CodeType, list[Activation]],
-    recording: Recording,
-    claimed: frozenset[int],
-    kept: Set[str],
-) -> str | None:
+def _changed(wrapped: WrappedMethod, recording: Recording, program: Program, kept: Set[str]) -> str | None:
     """In which way the wrapper differs from the method in a call that was seen; None where it does not.
 
     Args:
         kept: the parameters that the method has in the port.
     """
-    code = outer.__code__
-    wrappers = [a for a in by_code.get(code, ()) if a.function.code is code or a.code is code]
-    if not wrappers and any(c is code for c in recording.uninstrumented):
+    if not wrapped.wrappers and any(c is wrapped.outer.__code__ for c in recording.uninstrumented):
         return "could not be read"
-    for wrapper in wrappers:
-        if (
-            wrapper.call is not None
-            and (calls := set(range(wrapper.call.start, wrapper.call.stop)))
-            and calls <= claimed
-        ):
+    for wrapper, method in wrapped.runs():
+        calls = set(range(wrapper.call.start, wrapper.call.stop)) if wrapper.call is not None else set()
+        if calls and calls <= program.claimed:
             continue  # a flat function stands for the whole call, decorator included
-        if not _leads_to(wrapper, inner.function):
-            continue  # the same decorator around another method, which calls this one
-        method = _within(wrapper, inner)
         if method is None:
-            if any(v is inner.function for v in wrapper.closure.values()):
+            if any(v is wrapped.inner.function for v in wrapper.closure.values()):
                 return "does not always call it"
-        elif not wrapper.raised and not _same(leaves(wrapper.result), leaves(method.result)):
+        elif not wrapper.raised and not _same_result(wrapper, method, program.filtered.get(wrapped.key, frozenset())):
             return "changes its result"
-        elif not _same_arguments(wrapper, method, inner, kept):
+        elif not _same_arguments(wrapper, method, wrapped.inner, kept):
             return "changes its arguments"
     return None
 
 
-def _leads_to(wrapper: Activation, method: types.FunctionType | None) -> bool:
-    """Whether a run of a decorator's wrapper is one around the method, told by the functions that its closure holds."""
-    pending = [v for v in wrapper.closure.values() if isinstance(v, types.FunctionType)]
-    if not pending:
-        return True
-    seen: set[int] = set()
-    while pending:
-        function = pending.pop()
-        if function is method:
-            return True
-        if id(function) in seen:
-            continue
-        seen.add(id(function))
-        held = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
-        held.append(getattr(function, "__wrapped__", None))
-        pending.extend(v for v in held if isinstance(v, types.FunctionType))
-    return False
-
-
-def _is_filled(cell: types.CellType) -> bool:
-    try:
-        _ = cell.cell_contents
-    except ValueError:
-        return False
-    return True
-
-
-def _within(wrapper: Activation, inner: FunctionRecord) -> Activation | None:
-    """The run of the method inside a run of its wrapper, through further wrappers."""
-    pending = list(reversed(wrapper.children))
-    while pending:
-        activation = pending.pop()
-        if activation.function is inner:
-            return activation
-        if activation.self is None or activation.self is wrapper.self or wrapper.self is None:
-            pending.extend(reversed(activation.children))
-    return None
+def _same_result(wrapper: Activation, method: Activation, filtered: Set[str]) -> bool:
+    """``filtered``: fields that the port's method does not return either."""
+    result = method.result
+    if filtered:
+        result = {name: item for name, item in output_items(result).items() if name not in filtered}
+    return _same(leaves(wrapper.result), leaves(result))
 
 
 def leaves(value: Any) -> list[Any]:
     """Tensors and plain values of a result in order: a tuple made of the same tensors is the same result."""
-    if isinstance(value, dict):
-        value = tuple(value.values())
+    if fields := output_items(value):
+        value = tuple(fields.values())
     if isinstance(value, tuple | list):
         return [leaf for item in value for leaf in leaves(item)]
     return [] if value is None else [value]

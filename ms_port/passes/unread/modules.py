@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import types
 from typing import Any
 
 import torch
@@ -11,6 +10,7 @@ from ms_port.capture.abstract import is_torch_module
 from ms_port.capture.class_source import class_loc
 from ms_port.capture.recording import Recording
 from ms_port.ir.flags import Place
+from ms_port.passes.wrapped_methods import plain_function
 
 
 class LiveModel:
@@ -52,11 +52,3 @@ def function_place(member: Any) -> Place | None:
     if function is None:
         return None
     return Place(function.__code__.co_filename, function.__code__.co_firstlineno)
-
-
-def plain_function(member: Any) -> types.FunctionType | None:
-    """The function of a method, property, static or class method; None for anything else."""
-    if isinstance(member, property):
-        member = member.fget
-    member = getattr(member, "__func__", member)
-    return member if isinstance(member, types.FunctionType) else None
