@@ -87,6 +87,10 @@ def _default(node: ast.expr) -> object:
         raise ValueError(f"default {ast.unparse(node)!r} is no literal") from None
 
 
+NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
+"""Names by which torch's functions take arguments as well, for the sake of code that was written for numpy."""
+
+
 def bind(signature: tuple[Parameter, ...], call: Call, partial: bool = False) -> dict[str, Bound]:
     """Arguments by parameter name. With ``partial`` required parameters may be missing. Raises BindError."""
     bound: dict[str, Bound] = {}
@@ -103,7 +107,9 @@ def bind(signature: tuple[Parameter, ...], call: Call, partial: bool = False) ->
     if rest:
         raise BindError(f"{len(rest)} positional arguments too many")
     names = {p.name: p for p in signature}
-    for name, argument in call.keywords:
+    for given, argument in call.keywords:
+        alias = NUMPY_NAMES.get(given)
+        name = alias if alias in names and given not in names else given
         if name in bound:
             raise BindError(f"two values for {name!r}")
         if name not in names or names[name].kind == "keywords":

@@ -29,6 +29,8 @@ own.softmax:
         (call("own.softmax", of("x", X), "1"), "ops.softmax(x, 1)"),
         (call("own.softmax", of("x", X), dim="-1"), "ops.softmax(x, axis=-1)"),
         (call("own.softmax", dim="-1", input=of("x", X)), "ops.softmax(input=x, axis=-1)"),
+        (call("own.softmax", of("x", X), axis="-1"), "ops.softmax(x, axis=-1)"),
+        (call("own.softmax", x=of("x", X), axis="1"), "ops.softmax(input=x, axis=1)"),
         (
             call("own.softmax", of("a + b", X), "1", dtype=of("d", DType("float32"))),
             "ops.softmax((a + b).astype(d), axis=1)",
@@ -132,7 +134,7 @@ def test_same_as_moves_the_receiver(rows: Rows) -> None:
     [
         (call("own.softmax", "x"), "'dim' is missing"),
         (call("own.softmax", "x", "1", "2"), "too many"),
-        (call("own.softmax", "x", "1", axis="1"), "no parameter 'axis'"),
+        (call("own.softmax", "x", "1", axes="1"), "no parameter 'axes'"),
         (call("own.softmax", "x", "1", dim="1"), "two values"),
         (call("own.softmax", of("*args", (1, 2))), "starred"),
         (call("own.nothing", "x"), "no row"),

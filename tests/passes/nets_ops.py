@@ -108,6 +108,22 @@ class ImageWithoutBatch(nn.Module):
         return self.mean(h), rows @ last.mH, put, torch.put(x, torch.tensor([1, -1]), x[0, :2])
 
 
+class NumpyNames(nn.Module):
+    """Arguments by the names that numpy has for them."""
+
+    def forward(self, x: Tensor) -> Tuple[Tensor, ...]:
+        joined = torch.cat([x, torch.stack([x, x], axis=0).sum(axis=0)], axis=-1)
+        highest, where = joined.max(axis=1, keepdims=True)
+        scaled = torch.multiply(x1=joined, x2=torch.softmax(joined, axis=1))
+        return (
+            scaled.mean(axis=-1, keepdims=True),
+            highest,
+            where,
+            joined.cumsum(axis=0).unsqueeze(axis=1),
+            scaled.argmax(axis=0),
+        )
+
+
 _generator = torch.Generator().manual_seed(3)
 x4 = torch.randn(3, 4, generator=_generator)
 CASES: Dict[str, Tuple[Callable[[], nn.Module], Tuple[Tensor, ...]]] = {
@@ -116,5 +132,6 @@ CASES: Dict[str, Tuple[Callable[[], nn.Module], Tuple[Tensor, ...]]] = {
     "placed": (Placed, (x4,)),
     "weighted loss": (WeightedLoss, (x4,)),
     "without a batch": (WithoutBatch, (x4,)),
+    "numpy's names": (NumpyNames, (x4,)),
     "image without a batch": (ImageWithoutBatch, (x4,)),
 }
